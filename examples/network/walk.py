@@ -94,7 +94,7 @@ def agree(walk: Walk, told: dict[str, dict[str, str]]) -> None:
         write(walk, f"{name}/policy.toml", POLICY.format(method=METHOD, pins=pins))
     rows = {name: f"study/study.toml --data {name}.csv --target outcome" for name in SITES}
     walk.do_all([f"hedgerow site check {rows[name]}" for name in SITES])
-    walk.do_all([f"hedgerow site approve {name} {rows[name]} --yes" for name in SITES])
+    walk.do_all([f"hedgerow site approve {rows[name]} --state {name} --yes" for name in SITES])
 
 
 def join(walk: Walk) -> None:

@@ -50,6 +50,11 @@ def rows_of(world: World) -> list[str]:
     return ["--data", str(world.data_of(world.sites[0])), "--target", "target"]
 
 
+def approving(world: World, *more: str) -> list[str]:
+    state = str(world.sites[0].root)
+    return ["site", "approve", str(world.study_file), *rows_of(world), "--state", state, *more]
+
+
 def test_check_tells_what_does_not_fit_and_writes_nothing(world):
     done = RUN.invoke(app, ["site", "check", str(world.study_file), *rows_of(world)])
     assert done.exit_code == 1  # the rows of this world are out of range on purpose
@@ -69,7 +74,7 @@ def test_rows_of_which_none_can_be_used_are_told_of(world, tmp_path):
 
 def test_a_person_is_asked_and_no_is_no(world):
     site = world.sites[0]
-    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world)]
+    words = approving(world)
     asked = RUN.invoke(app, words, input="n\n")
     assert asked.exit_code != 0
     assert "never leaves" in asked.output
@@ -111,7 +116,7 @@ def noted(site: StateFolder, event: str) -> str:
 def test_a_policy_that_allows_nothing_says_how_to_open_it(world):
     site = world.sites[0]
     site.policy_file.write_text(TEMPLATE)
-    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    words = approving(world, "--yes")
     for said in (refused(*words), noted(site, "not approved")):
         assert "its policy allows nothing yet" in said
         assert "under [lifetime] epsilon and delta" in said
@@ -128,7 +133,7 @@ def test_a_policy_that_allows_nothing_says_how_to_open_it(world):
 def test_a_lifetime_budget_that_does_not_suffice_is_logged_and_leaves_nothing(world, old, new, why):
     site = world.sites[0]
     site.policy_file.write_text(site.policy_file.read_text().replace(old, new))
-    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    words = approving(world, "--yes")
     assert why in refused(*words)
     assert why in noted(site, "not approved")
     assert not list(site.study_folders())
@@ -137,7 +142,7 @@ def test_a_lifetime_budget_that_does_not_suffice_is_logged_and_leaves_nothing(wo
 
 def test_a_study_that_was_ended_is_refused_with_a_line(world):
     site = world.sites[0]
-    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    words = approving(world, "--yes")
     typed(*words)
     typed("site", "revoke", site.root, "study", "--yes")
     assert "was approved before" in refused(*words)
@@ -146,7 +151,7 @@ def test_a_study_that_was_ended_is_refused_with_a_line(world):
 
 def test_a_study_that_is_closed_has_a_signed_last_word_and_is_over(world):
     site = world.sites[0]
-    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    words = approving(world, "--yes")
     typed(*words)
     kept = RUN.invoke(app, ["site", "close", str(site.root), "study"], input="n\n")
     assert kept.exit_code != 0
@@ -164,7 +169,7 @@ def test_a_study_that_is_closed_has_a_signed_last_word_and_is_over(world):
 
 def test_approving_twice_takes_nothing_more_and_says_so(world):
     site = world.sites[0]
-    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
+    words = approving(world, "--yes")
     typed(*words)
     typed(*words)
     events = [line["event"] for line in lines_of(site.audit_file)]
@@ -174,13 +179,6 @@ def test_approving_twice_takes_nothing_more_and_says_so(world):
 
 def test_an_empty_ledger_says_that_it_is_empty(world):
     assert "given nothing away" in typed("ledger", "show", world.sites[0].root)
-
-
-def test_a_coordinator_is_called_with_a_certificate_or_not_at_all(world):
-    site = world.sites[0]
-    words = ["site", "approve", str(site.root), str(world.study_file), *rows_of(world), "--yes"]
-    done = RUN.invoke(app, [*words, "--coordinator", "https://localhost:8443"])
-    assert done.exit_code != 0
 
 
 def test_a_backup_is_made_and_brought_back_by_hand(world, tmp_path):
@@ -231,13 +229,8 @@ def test_the_executor_says_what_is_missing(tmp_path, monkeypatch):
         RUN.invoke(app, [*words, str(tmp_path / "secret")], catch_exceptions=False)
 
 
-# ------------------------------------------------------------------------------------------ accept
-def accepting(world: World, *more: str) -> list[str]:
-    state = str(world.sites[0].root)
-    return ["site", "accept", str(world.study_file), *rows_of(world), "--state", state, *more]
-
-
-def test_accept_proposes_exactly_the_lines_that_lack_and_writes_them_with_name_and_date(world):
+# ----------------------------------------------------------------------------- lines of a policy
+def test_approving_proposes_exactly_the_lines_that_lack_and_writes_them_with_name_and_date(world):
     site = world.sites[0]
     site.policy_file.write_text(TEMPLATE)
     study = StudyFile.read(world.study_file)
@@ -247,7 +240,7 @@ def test_accept_proposes_exactly_the_lines_that_lack_and_writes_them_with_name_a
         "methods", "features", "dp_models", "epsilon_per_study", "delta_per_study", "delta",
         "epsilon", "site-2", "site-3",
     ]  # fmt: skip
-    said = typed(*accepting(world, "--by", "Dr. A. Weber"), answer="y\n" * (len(lines) + 1))
+    said = typed(*approving(world, "--by", "Dr. A. Weber"), answer="y\n" * (len(lines) + 1))
     assert said.count("Write this line?") == len(lines)
     assert "approved: study" in said
     text = site.policy_file.read_text()
@@ -271,7 +264,7 @@ def test_a_no_to_any_line_or_at_the_end_leaves_the_policy_and_the_ledger_as_they
     site.policy_file.write_text(TEMPLATE)
     lines = missing_lines(site, StudyFile.read(world.study_file))
     for yeses in range(len(lines) + 1):
-        done = RUN.invoke(app, accepting(world), input="y\n" * yeses + "n\n")
+        done = RUN.invoke(app, approving(world), input="y\n" * yeses + "n\n")
         assert done.exit_code != 0
         assert site.policy_file.read_text() == TEMPLATE
         assert not list(site.study_folders())
@@ -288,7 +281,7 @@ def test_the_study_that_was_shown_is_approved_whatever_becomes_of_its_file(world
 
     site.policy_file.write_text(TEMPLATE)
     monkeypatch.setattr("typer.confirm", answer)
-    typed(*accepting(world))
+    typed(*approving(world))
     assert StudyFile.read(world.study_file).study.hash != shown.study.hash
     (kept,) = site.study_folders()
     assert StudyFile.read(kept.study_file).study.hash == shown.study.hash
@@ -300,7 +293,7 @@ def test_lines_keep_what_a_policy_allowed_before_also_over_several_lines(world):
         'features = [\n  "weight",  # ours\n  "age",\n]\nmethods = ["Other"]\n'
         '[lifetime]\nepsilon="9"\n'
     )
-    typed(*accepting(world, "--yes"))
+    typed(*approving(world, "--extend-policy", "--yes"))
     policy = site.policy().policy
     study = StudyFile.read(world.study_file).study
     assert policy.features == {"weight", "age", *study.schema.names}
@@ -314,7 +307,7 @@ def test_the_lifetime_that_is_proposed_is_the_smallest_that_pays(world):
     site.policy_file.write_text(TEMPLATE)
     study = StudyFile.read(world.study_file)
     (line,) = [one for one in missing_lines(site, study) if one.name == "epsilon"]
-    typed(*accepting(world, "--yes"))
+    typed(*approving(world, "--extend-policy", "--yes"))
     text, least = site.policy_file.read_text(), Fraction(line.value)
     less = text.replace(f'epsilon = "{line.value}"', f'epsilon = "{least - Fraction(1, 100)}"')
     site.policy_file.write_text(less)
@@ -325,14 +318,14 @@ def test_the_lifetime_that_is_proposed_is_the_smallest_that_pays(world):
 
 def test_a_site_that_is_not_in_the_roster_or_has_no_rows_is_asked_for_nothing(world, tmp_path):
     stranger = StateFolder.create(tmp_path / "x", "x", tmp_path / "anchors/x")
-    words = [*accepting(world)[:-1], str(stranger.root), "--yes"]
+    words = [*approving(world)[:-1], str(stranger.root), "--extend-policy", "--yes"]
     assert "does not hold this site's key" in refused(*words)
     assert stranger.policy_file.read_text() == TEMPLATE
 
 
 def test_the_only_state_folder_here_is_taken(world, monkeypatch, tmp_path):
     monkeypatch.chdir(world.sites[0].root)
-    words = accepting(world, "--yes")
+    words = approving(world, "--yes")
     del words[words.index("--state") : words.index("--state") + 2]
     typed(*words)
     monkeypatch.chdir(tmp_path)

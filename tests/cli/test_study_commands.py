@@ -66,9 +66,12 @@ def test_init_leaves_nothing_behind_if_the_study_makes_no_sense(tmp_path, schema
         begun(folder, schema)
 
 
-def test_init_without_a_terminal_says_what_is_missing(tmp_path):
-    with pytest.raises(HedgerowError, match="--epsilon is missing"):
-        called("study", "init", tmp_path / "study", "--name", "income")
+def test_init_says_what_is_missing(tmp_path, schema):
+    said = called("study", "init", tmp_path / "study", "--name", "income", code=2)
+    assert "Missing option" in said
+    words = ["--name", "x", "--estimator", "TreeClassifier", "--schema", schema]
+    with pytest.raises(HedgerowError, match="epsilon"):
+        called("study", "init", tmp_path / "study", *words, "--site", "a", "--site", "b")
 
 
 @pytest.mark.parametrize("schema", [TWO, THREE, VALUE], ids=["two", "three", "number"])

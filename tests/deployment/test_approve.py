@@ -65,7 +65,8 @@ def approved(world: World, monkeypatch: pytest.MonkeyPatch, change) -> StudyFile
 
     monkeypatch.setattr("typer.confirm", says_yes)
     site = world.sites[0]
-    words = ["site", "approve", site.root, world.study_file, "--data", world.data_of(site)]
+    words = ["site", "approve", world.study_file, "--data", world.data_of(site)]
+    words += ["--state", site.root]
     done = RUN.invoke(app, list(map(str, words)), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "epsilon 1, delta" in done.output

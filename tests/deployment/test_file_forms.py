@@ -125,12 +125,12 @@ def test_a_check_names_every_problem_of_a_schema_and_what_is_allowed(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ([], "the file: [] was found; a table is allowed"),
-        ({"feature": ["x"]}, "feature[0]: 'x' was found; a table is allowed"),
-        (WRONG_SCHEMAS["classes and a target"], "'classes' and 'target' stand together; only one"),
+        ([], "the file: [] is not of type 'object'"),
+        ({"feature": [{"name": "a", "low": 0, "high": 1, "bins": 400}]}, "feature[0].bins: 400 is"),
+        (WRONG_SCHEMAS["classes and a target"], "the file: {'classes': ['no', 'yes'], 'feature'"),
     ],
 )
-def test_a_problem_is_told_once_and_in_words(content, words):
+def test_a_problem_is_told_once_with_its_place(content, words):
     (said,) = verify.problems_of("schema", content)
     assert words in said
 
@@ -207,8 +207,8 @@ def test_verify_says_what_is_wrong_with_the_form_of_a_model(tmp_path, monkeypatc
     (tmp_path / "wrong.json").write_text(wrong)
     form = verify.verify_model(tmp_path / "wrong.json", None)[-1]
     assert (form.name, form.has_failed) == ("file format", True)
-    assert "content.privacy.delta: 'small' was found; a number is allowed" in form.words
-    assert "content: 'color' was found; allowed are classes, columns, " in form.words
+    assert "content.privacy.delta: 'small' is not of type 'number'" in form.words
+    assert "content: Additional properties are not allowed ('color' was unexpected)" in form.words
     assert CliRunner().invoke(app, ["verify", f"{tmp_path}/wrong.json"]).exit_code == 1
     monkeypatch.setattr(verify, "find_spec", lambda name: None)
     checks = {one.name: one for one in verify.verify_model(tmp_path / "model.json", None)}

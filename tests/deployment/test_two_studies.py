@@ -95,9 +95,9 @@ def test_one_gets_the_budget_and_the_other_is_refused_and_nothing_is_spent_twice
 
 
 def approving_process(world: World, site: StateFolder, study: Path) -> subprocess.Popen[str]:
-    rows = ("--data", world.data_of(site), "--target", "target", "--yes")
+    rows = ("--data", world.data_of(site), "--state", site.root, "--yes")
     return subprocess.Popen(
-        list(map(str, (sys.executable, DECIDING, "site", "approve", site.root, study, *rows))),
+        list(map(str, (sys.executable, DECIDING, "site", "approve", study, *rows))),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -50,10 +50,10 @@ EDGES: Final = (
     Mutant(
         "the study file is read again after the yes",
         "cli/site.py",
-        "place)\n    _decide(folder, study_file, place, audit, yes)\n",
-        "place)\n"
-        "    again = {'__getattr__': lambda _, name: getattr(StudyFile.read(study), name)}\n"
-        "    _decide(folder, type('ReadAgain', (), again)(), place, audit, yes)\n",
+        "audit)\n        _decide(folder, study_file, place, audit, yes)\n",
+        "audit)\n"
+        "        again = {'__getattr__': lambda _, name: getattr(StudyFile.read(study), name)}\n"
+        "        _decide(folder, type('ReadAgain', (), again)(), place, audit, yes)\n",
         "deployment/test_approve.py"
         "::test_a_study_file_that_changes_at_the_prompt_is_approved_as_it_was_shown",
     ),

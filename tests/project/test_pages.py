@@ -221,7 +221,7 @@ def test_a_consortium_takes_few_commands_and_the_page_that_runs_says_all_of_them
     assert typed_by("coordinator", page) == [
         "new hospitals", "study invite", "study check", "study run",
     ]  # fmt: skip
-    assert typed_by("each site", page) == ["site enroll", "site accept", "site serve"]
+    assert typed_by("each site", page) == ["site enroll", "site approve", "site serve"]
     assert too_many(page) == set()
     before_the_model = page.partition("hedgerow show")[0]
     shown = re.findall(

@@ -47,6 +47,25 @@ EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Show it in a browser of this machine too.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="Write the model to this file.")]
+SitesRows = Annotated[
+    list[str], typer.Option("--data", "-d", help="Read one site's rows from this file; repeat.")
+]
+OptionalTarget = Annotated[
+    str | None, typer.Option("--target", help="Name the column to predict, if it is not clear.")
+]
+Person = Annotated[str | None, typer.Option(help="Name the column that identifies the person.")]
+Sql = Annotated[str | None, typer.Option(help="Select these rows, where --data is a database.")]
+PushDown = Annotated[bool, typer.Option("--push-down", help="Let the database compute the sums.")]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="Charge the cost to this ledger file.")
+]
+Latency = Annotated[
+    float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
+]
 
 
 def _as_line(words: str) -> None:

@@ -11,7 +11,15 @@ import typer
 from hedgerow.cli.console import (
     Force,
     Json,
+    Latency,
+    LedgerFile,
+    ModelOutput,
+    OptionalTarget,
+    Person,
+    PushDown,
     Quiet,
+    SitesRows,
+    Sql,
     check_output,
     on_terminal,
     say,
@@ -19,45 +27,33 @@ from hedgerow.cli.console import (
     tell,
     warnings_as_lines,
 )
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.declaration import STUDY
+from hedgerow.schema.schema import Schema
 
 if TYPE_CHECKING:
     from hedgerow.methods.base import PrivateEstimator
-    from hedgerow.schema.schema import Schema
 
 # An estimator as it is typed: its name, and parameters after it, "TreeClassifier max_depth=4".
 
-OPTION_NAMES = ("schema", "epsilon", "delta", "ledger", "hold_out", "progress")
-"""Parameters that have their own flags, or that commands set themselves."""
+FLAGS = dict.fromkeys(
+    ("schema", "epsilon", "delta", "ledger", "hold_out", "progress"), "the flags of this command"
+)
+"""Parameters that are no part of an estimator's text, and where they are set."""
 
 
 def parse_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
     """The estimator named by a text, with its parameters and those of flags."""
     from hedgerow.deployment.draft import typed_parameter
-    from hedgerow.errors import ParameterError
-    from hedgerow.methods.parameters import declared_parameters
+    from hedgerow.deployment.study_file import check_parameters
     from hedgerow.methods.registry import estimator_named
 
     if not text.strip():
         raise ParameterError("an estimator is empty; name one, such as ForestClassifier.")
     name, *assignments = text.split()
-    parameters = dict(typed_parameter(item) for item in assignments)
-    kind = estimator_named(name)
-    flag_names = sorted(set(parameters) & set(OPTION_NAMES))
-    if flag_names:
-        raise ParameterError(
-            f"{text!r} sets {flag_names}, which is a flag of this command; give it there."
-        )
-    if isinstance(kind, type):  # a paper's method has its own
-        names = {item.name for item in declared_parameters(kind)} - set(OPTION_NAMES)
-        for strange in sorted(set(parameters) - names):
-            raise ParameterError(
-                f"{strange} is no parameter of {name}; use some of {sorted(names)}."
-            )
+    kind, parameters = estimator_named(name), dict(map(typed_parameter, assignments))
+    check_parameters(kind, parameters, FLAGS)
     return kind(**flags, **parameters)
-
-
-ESTIMATOR = "BoostedTreesClassifier"
 
 
 def fit(
@@ -73,15 +69,11 @@ def fit(
             "--sql a DuckDB file or postgresql://...; repeat.",
         ),
     ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write the model to this file.")
-    ] = Path("model.json"),
+    output: ModelOutput = Path("model.json"),
     schema: Annotated[
         Path | None, typer.Option(help="Read the schema from this file (.toml).")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Name the column to predict, if it is not clear.")
-    ] = None,
+    target: OptionalTarget = None,
     estimator: Annotated[
         str | None,
         typer.Option(
@@ -94,20 +86,14 @@ def fit(
         float | None, typer.Option(help="Set delta; default: the method's or the paper's.")
     ] = None,
     hold_out: Annotated[int | None, typer.Option(help=STUDY["hold_out"].brief, min=2)] = None,
-    person: Annotated[
-        str | None, typer.Option(help="Name the column that identifies the person.")
-    ] = None,
-    sql: Annotated[
-        str | None, typer.Option(help="Select these rows, where --data is a database.")
-    ] = None,
-    push_down: Annotated[
-        bool, typer.Option("--push-down", help="Let the database compute the sums.")
-    ] = False,
+    person: Person = None,
+    sql: Sql = None,
+    push_down: PushDown = False,
     temp_folder: Annotated[
         Path | None,
         typer.Option(help="Keep cells in a file of this folder, for data larger than memory."),
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Charge this fit to a ledger file.")] = None,
+    ledger: LedgerFile = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -144,8 +130,9 @@ def fit(
     model.save(output)
     evaluation = kept_evaluation(model)
     if json:
-        evaluation_content = {} if evaluation is None else {"evaluation": evaluation.to_dict()}
-        say_json({"model": str(output), "privacy": model.privacy_.to_dict(), **evaluation_content})
+        content = {"model": str(output), "privacy": model.privacy_.to_dict()}
+        more = {} if evaluation is None else {"evaluation": evaluation.to_dict()}
+        say_json(content | more)
     elif not quiet:
         say(f"{model.privacy_}\n")
         if evaluation is not None:
@@ -163,10 +150,9 @@ def _propose_hold_out(model: PrivateEstimator, sources: list[Any]) -> None:
     from hedgerow.methods.files import first_rows
     from hedgerow.methods.sources import schema_for
 
-    schema, rows = schema_for(model), 0
-    for source in sources:
-        rows += len(first_rows(source, schema, ENOUGH_TO_HOLD_OUT))
-    if rows < ENOUGH_TO_HOLD_OUT:
+    schema = schema_for(model)
+    counts = (len(first_rows(source, schema, ENOUGH_TO_HOLD_OUT)) for source in sources)
+    if sum(counts) < ENOUGH_TO_HOLD_OUT:
         return
     words = (
         "No record is held out, so nobody will know how good the model is. With --hold-out 5 one "
@@ -195,11 +181,10 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
     """The estimator of a study; a flag that repeats one of its values is refused."""
     from hedgerow.deployment.study_file import StudyFile
 
-    flag_names = sorted(
-        name for name, value in flags.items() if value is not None and name != "ledger"
-    )
-    if flag_names:
-        raise asked_for(f"the study says {flag_names} already", "leave these flags out")
+    ledger = flags.pop("ledger")
+    repeated = sorted(name for name, value in flags.items() if value is not None)
+    if repeated:
+        raise asked_for(f"the study says {repeated} already", "leave these flags out")
     study_file = StudyFile.read(path)
     if len(data) != len(study_file.names):
         raise asked_for(
@@ -207,33 +192,24 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
             f"give one for each of {list(study_file.names)}, in this order",
         )
     model = study_file.estimator()
-    model.ledger = flags["ledger"]
+    model.ledger = ledger
     return model
 
 
 def _of_flags(
     schema: Path | None, name: str | None, flags: dict[str, Any], rows: str
 ) -> PrivateEstimator:
-    import hedgerow
-
     if schema is None:
         todo = f"draft one (hedgerow schema draft {rows}), confirm it, name it by --schema"
         raise asked_for("no schema was given", todo)
-    known_schema = hedgerow.Schema.from_toml(schema)
-    if name is None:
-        name = (
-            ESTIMATOR
-            if known_schema.target is None
-            else ESTIMATOR.replace("Classifier", "Regressor")
-        )
-        name = name if known_schema.survival is None else "SurvivalBoostedTrees"
+    known_schema = Schema.from_toml(schema)
+    usual = "BoostedTreesClassifier" if known_schema.target is None else "BoostedTreesRegressor"
+    name = name or (usual if known_schema.survival is None else "SurvivalBoostedTrees")
     flag_values = {flag: value for flag, value in flags.items() if value is not None}
     return parse_estimator(name, {"schema": known_schema, **flag_values})
 
 
-def asked_for(problem: str, todo: str) -> Exception:
-    from hedgerow.errors import ParameterError
-
+def asked_for(problem: str, todo: str) -> ParameterError:
     return ParameterError(f"{problem}; {todo}.")
 
 
@@ -254,21 +230,18 @@ def plan(
     public: Annotated[
         bool, typer.Option("--public", help="Confirm that the proxy rows are public.")
     ] = False,
-    target: Annotated[str | None, typer.Option(help="Name the proxy's column to predict.")] = None,
+    target: OptionalTarget = None,
     repeats: Annotated[int, typer.Option(help="Run each estimator N times.", min=1)] = 2,
     max_rounds: Annotated[
         int, typer.Option(help="Limit the rounds; 0 leaves it to the method.", min=0)
     ] = 0,
-    latency: Annotated[
-        float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
-    ] = None,
+    latency: Latency = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Estimate noise, rounds, bytes, seconds and quality; recommend an estimator."""
     from hedgerow.methods.files import rows_of_sites
     from hedgerow.methods.plan import plan as planned
-    from hedgerow.schema.schema import Schema
 
     known_schema = Schema.from_toml(schema)
     public = public or (proxy_rows is not None and _is_public(proxy_rows))
@@ -309,9 +282,7 @@ def select(
             help="Name candidates, with parameters in quotes: 'TreeClassifier max_depth=4'."
         ),
     ],
-    data: Annotated[
-        list[str], typer.Option("--data", "-d", help="Read one site's rows from this file; repeat.")
-    ],
+    data: SitesRows,
     schema: Annotated[Path, typer.Option(help="Read the schema from this file (.toml).")],
     epsilon: Annotated[
         float,
@@ -332,18 +303,10 @@ def select(
             min=1,
         ),
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Name the column to predict, if it is not clear.")
-    ] = None,
-    person: Annotated[
-        str | None, typer.Option(help="Name the column that identifies the person.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Charge fits and comparison to this ledger file.")
-    ] = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Write the best model here.")
-    ] = Path("model.json"),
+    target: OptionalTarget = None,
+    person: Person = None,
+    ledger: LedgerFile = None,
+    output: ModelOutput = Path("model.json"),
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -352,7 +315,6 @@ def select(
     from hedgerow.methods.files import rows_of_sites
     from hedgerow.methods.model_file import check_place
     from hedgerow.methods.model_selection import select_model as best_of
-    from hedgerow.schema.schema import Schema
 
     check_place(output)  # before anything is spent
     check_output(output, schema, ledger, *data, force=force)
@@ -371,17 +333,9 @@ def select(
     best.progress = False
     best.save(output)
     if json:
-        comparison_content = comparison.to_dict() | {
-            "names": list(comparison.names),
-            "chosen": comparison.chosen_name,
-        }
-        say_json(
-            {
-                "model": str(output),
-                "comparison": comparison_content,
-                "privacy": best.privacy_.to_dict(),
-            }
-        )
+        names = {"names": list(comparison.names), "chosen": comparison.chosen_name}
+        content = {"model": str(output), "comparison": comparison.to_dict() | names}
+        say_json(content | {"privacy": best.privacy_.to_dict()})
         return
     tell(f"{comparison}\nThe best: {comparison.chosen_name}")
     if not quiet:

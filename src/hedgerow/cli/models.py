@@ -15,7 +15,11 @@ from hedgerow.cli.console import (
     FOUND_SOMETHING,
     Force,
     Json,
+    LedgerFile,
+    OptionalTarget,
+    Output,
     Quiet,
+    SitesRows,
     address,
     check_output,
     say,
@@ -23,10 +27,10 @@ from hedgerow.cli.console import (
     tell,
     warnings_as_lines,
 )
+from hedgerow.errors import ParameterError, UnsupportedQuery
 
 ModelPath = Annotated[Path, typer.Argument(help="Read this model file.")]
 RowsPath = Annotated[str, typer.Argument(help="Read rows from a .csv or .parquet file.")]
-OutputPath = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
 Times = Annotated[
     list[float] | None, typer.Option(help="Give chances until this time, not the model's; repeat.")
 ]
@@ -39,7 +43,7 @@ BAR = 30
 def predict(
     model: ModelPath,
     rows: RowsPath,
-    output: OutputPath = None,
+    output: Output = None,
     time: Times = None,
     force: Force = False,
     json: Json = False,
@@ -167,16 +171,12 @@ def explain(
 
 def evaluate(
     model: ModelPath,
-    data: Annotated[
-        list[str], typer.Option("--data", "-d", help="Read one site's test rows; repeat.")
-    ],
+    data: SitesRows,
     epsilon: Annotated[float, typer.Option(help="Set epsilon for these records.")],
     delta: Annotated[
         float, typer.Option(help="Set delta; 0 gives pure DP, and here the least noise.")
     ] = 0.0,
-    target: Annotated[
-        str | None, typer.Option(help="Name the column with the true outcome.")
-    ] = None,
+    target: OptionalTarget = None,
     by: Annotated[
         str | None, typer.Option(help="Group by a column; by a number with cuts: age=40,65.")
     ] = None,
@@ -188,9 +188,7 @@ def evaluate(
             min=1,
         ),
     ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Charge this evaluation to a ledger file.")
-    ] = None,
+    ledger: LedgerFile = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Also store it in the model file, for its report.")
     ] = False,
@@ -449,7 +447,6 @@ def audit(
     Exit code 1 if anything is above its claim.
     """
     from hedgerow.audit.running import audit_estimator, estimators_named, lines
-    from hedgerow.errors import ParameterError, UnsupportedQuery
 
     results: dict[str, Any] = {}
     kinds, sound = estimators_named(estimator), True

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.console import Quiet, show_page, tell
+from hedgerow.errors import ParameterError
 
 SITES = ("north", "south", "west")
 ROWS_PER_SITE = 3000
@@ -36,11 +37,11 @@ For real, each on a machine of its own:
                   hedgerow study check study
                   hedgerow study run study --listen 0.0.0.0:8443 --host coordinator.example.org
     each site     hedgerow site enroll TOKEN
-                  hedgerow site accept study.toml --data rows.csv --target outcome
+                  hedgerow site approve study.toml --data rows.csv --target outcome
                   hedgerow site serve NAME
 """
 POLICY_TEXT = """\
-# What {name} allows, whoever asks. Anything else is refused. `hedgerow site accept` proposes what
+# What {name} allows, whoever asks. Anything else is refused. `hedgerow site approve` proposes what
 # a study lacks here, and asks for each line.
 
 methods = ["{method}"]           # as a study names them; "papers.wang.*" or "any" too
@@ -89,7 +90,7 @@ COMPOSE = """\
 # (docs: Run it in containers). Commands before the first start, at a site:
 #   docker compose run --rm north site enroll TOKEN --state /srv/hedgerow/site \\
 #     --anchor /srv/anchor/north
-#   docker compose run --rm north site accept /srv/data/study.toml --state /srv/hedgerow/site \\
+#   docker compose run --rm north site approve /srv/data/study.toml --state /srv/hedgerow/site \\
 #     --data /srv/data/rows.csv --target outcome
 x-hedgerow: &hedgerow
   image: localhost/hedgerow
@@ -124,8 +125,6 @@ def new(
     name: Annotated[Path, typer.Argument(help="Create this folder; the study takes its name.")],
 ) -> None:
     """Make a project folder: study, schema, three sites with rows and policies, compose, CI."""
-    from hedgerow.errors import ParameterError
-
     if name.exists() and any(name.iterdir()):
         raise ParameterError(f"{name} is not empty; name a folder that is new.")
     study = _study_text(name.resolve().name)
@@ -213,7 +212,6 @@ def rehearse(
 
     from hedgerow.deployment.rehearsal import RehearsalPlan
     from hedgerow.deployment.rehearsal import rehearse as run
-    from hedgerow.errors import ParameterError
 
     plan = RehearsalPlan.of(study, data or (), target)
     folder = output or _next_folder(study)

@@ -16,6 +16,8 @@ from hedgerow.cli.console import (
     FOUND_SOMETHING,
     Force,
     Json,
+    OptionalTarget,
+    Output,
     Quiet,
     check_output,
     say_json,
@@ -151,7 +153,6 @@ app = typer.Typer(
     help="Draft, check and confirm a schema: public facts about the data.", no_args_is_help=True
 )
 SchemaPath = Annotated[Path, typer.Argument(help="Read this schema file (.toml).")]
-OptionalTarget = Annotated[str | None, typer.Option("--target", help="Name the column to predict.")]
 
 
 @app.command()
@@ -161,9 +162,7 @@ def draft(
     event: Annotated[
         str | None, typer.Option(help="Name the column of events; the target is then their time.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file.")
-    ] = None,
+    output: Output = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,

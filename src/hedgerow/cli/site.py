@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.console import line_printer, tell
+from hedgerow.cli.console import Person, PushDown, Sql, Watch, Yes, line_printer, tell
+from hedgerow.errors import ParameterError
 
 if TYPE_CHECKING:
     from hedgerow.deployment.site_state import DataPlace, StateFolder
@@ -28,23 +30,12 @@ Data = Annotated[
         "file or postgresql://..."
     ),
 ]
-Sql = Annotated[str | None, typer.Option(help="Select these rows, where --data is a database.")]
-PushDown = Annotated[bool, typer.Option("--push-down", help="Let the database compute the sums.")]
 TargetColumn = Annotated[str, typer.Option(help="Name the column of labels or targets.")]
-Person = Annotated[str | None, typer.Option(help="Name the column that identifies the person.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Here = Annotated[
     Path | None,
     typer.Option(
         "--state", envvar="HEDGEROW_STATE", help="Use this state folder, not the one found here."
     ),
-]
-CoordinatorUrl = Annotated[
-    str | None,
-    typer.Option(help="Call this coordinator, https://host:port; none with FLARE or Flower."),
-]
-AuthorityName = Annotated[
-    str | None, typer.Option(help="Choose the authority, if there are several.")
 ]
 Wanted = Annotated[str, typer.Argument(help="Name a study, or give the first digits of its hash.")]
 
@@ -110,14 +101,12 @@ def enroll(
         words = "Does the coordinator read these last six words to you (telephone)?"
         typer.confirm(words, abort=True)
     enrolled.keep(folder)
-    tell(f"enrolled: {root}. Next: hedgerow site accept STUDY --data ROWS")
+    tell(f"enrolled: {root}. Next: hedgerow site approve STUDY --data ROWS")
 
 
 def _default_anchor(name: str) -> Path:
     """A place outside the state folder, so that copies do not include it; never one in use."""
     import os
-
-    from hedgerow.errors import ParameterError
 
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
     anchor = Path(home) / "hedgerow/anchors" / name
@@ -130,7 +119,7 @@ def _default_anchor(name: str) -> Path:
 
 
 @app.command()
-def accept(
+def approve(
     study: StudyPath,
     data: Data,
     state: Here = None,
@@ -138,44 +127,48 @@ def accept(
     person: Person = None,
     sql: Sql = None,
     push_down: PushDown = False,
-    coordinator: CoordinatorUrl = None,
-    authority: AuthorityName = None,
     by: Annotated[
         str | None, typer.Option(help="Who decides; written into the policy.", show_default=False)
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Accept all without asking: for rehearsals.")
+    extend_policy: Annotated[
+        bool,
+        typer.Option("--extend-policy", help="Write all missing lines unasked: for rehearsals."),
     ] = False,
+    yes: Yes = False,
 ) -> None:
-    """Accept a study: show it against the policy, ask for each missing line, approve.
+    """Approve a study: show what leaves and what it costs, ask, charge the whole cap.
 
-    Nothing is written unless every question is answered with yes.
+    If the policy does not allow it, each missing line is proposed. Nothing is written unless every
+    question is answered with yes; with --yes alone such a study is refused.
     """
     import getpass
 
     from hedgerow.deployment import approve as approving
+    from hedgerow.deployment.enrollment import enrolled_at
     from hedgerow.deployment.study_file import StudyFile
     from hedgerow.privacy.ledger.store import write_private
 
-    folder = _open(state or _state_here())
-    study_file = StudyFile.read(study)
+    folder, study_file = _open(state or _state_here()), StudyFile.read(study)
+    url, authority = enrolled_at(folder, study_file.roster.coordinator)
     place = _rows_at(data, target, person, sql, push_down)
-    place = _called(folder, place, coordinator, authority, study_file.roster.coordinator)
-    _show_study(study_file)
+    place = replace(place, coordinator=url, authority=authority)
+    for title, words in approving.what_leaves(study_file):
+        tell(f"{title:>14}  {words}")
+    tell(f"{'calls':>14}  {url or 'nobody: FLARE or Flower brings messages, or enroll first'}")
     rows, report = approving.check(study_file, place)
     tell(f"{'rows':>14}  {rows} can be used")
     for complaint in report.complaints:
         tell(f"{'look at this':>14}  {complaint}")
-    audit = _audit(folder)
-    lines = approving.missing_lines(folder, study_file)
+    audit, note = _audit(folder), f"for the study {study_file.name}"
+    lines = [] if yes and not extend_policy else approving.missing_lines(folder, study_file)
     if lines:
         tell(f"\n{folder.policy_file} does not allow this yet. It lacks:")
     for line in lines:
         tell(f"\n  {line}\n      {line.why}")
-        if not yes and not typer.confirm("Write this line?"):
+        if not extend_policy and not typer.confirm("Write this line?"):
             approving.decline(study_file, audit)
             raise typer.Abort
-    note = f"{'not confirmed, ' if yes else ''}for the study {study_file.name}"
+    note = f"not confirmed, {note}" if extend_policy else note
     before = approving.write_lines(folder, lines, by or getpass.getuser(), note)
     try:
         approving.require_allowed(folder, study_file, audit)
@@ -188,8 +181,6 @@ def accept(
 
 def _state_here() -> Path:
     """The only state folder in the current folder or directly below it."""
-    from hedgerow.errors import ParameterError
-
     found = [path.parent for path in (Path("site.toml"), *Path().glob("*/site.toml"))]
     existing = [path for path in found if (path / "site.toml").is_file()]
     if len(existing) != 1:
@@ -221,41 +212,6 @@ def check(
     if not rows:
         tell("look at this: no row can be used; compare the column to predict with the schema")
     raise typer.Exit(1 if report.complaints or not rows else 0)
-
-
-@app.command()
-def approve(
-    state: State,
-    study: StudyPath,
-    data: Data,
-    target: TargetColumn = "target",
-    person: Person = None,
-    sql: Sql = None,
-    push_down: PushDown = False,
-    coordinator: CoordinatorUrl = None,
-    authority: AuthorityName = None,
-    yes: Yes = False,
-) -> None:
-    """Approve a study: show what leaves and what it costs, ask, charge the cap."""
-    from hedgerow.deployment import approve as approving
-    from hedgerow.deployment.study_file import StudyFile
-
-    folder = _open(state)
-    study_file = StudyFile.read(study)
-    place = _rows_at(data, target, person, sql, push_down)
-    place = _called(folder, place, coordinator, authority, study_file.roster.coordinator)
-    _show_study(study_file)
-    audit = _audit(folder)
-    approving.require_allowed(folder, study_file, audit)
-    approving.check(study_file, place)
-    _decide(folder, study_file, place, audit, yes)
-
-
-def _show_study(study_file: StudyFile) -> None:
-    from hedgerow.deployment.approve import what_leaves
-
-    for title, words in what_leaves(study_file):
-        tell(f"{title:>14}  {words}")
 
 
 def _decide(
@@ -336,9 +292,7 @@ def serve(
     socket_group: Annotated[
         str | None, typer.Option(help="Let users of this group connect too.")
     ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show it in a browser of this machine too.")
-    ] = False,
+    watch: Watch = False,
 ) -> None:
     """Serve all approved studies until stopped. Only outbound connections, no open port."""
     import signal
@@ -466,8 +420,6 @@ def flower(
     ] = "127.0.0.1:9094",
 ) -> None:
     """Do the tasks of a Flower SuperNode with --isolation process; no shipped code runs."""
-    from hedgerow.errors import ParameterError
-
     if not secret.is_file():
         raise ParameterError(
             f"{secret} is no file; write 32 random bytes there, for both processes."
@@ -488,41 +440,6 @@ def _rows_at(
 
     place = data if "://" in data else str(Path(data).expanduser().resolve())
     return DataPlace(place, target, person, sql=sql, push_down=push_down)
-
-
-def _called(
-    folder: StateFolder,
-    place: DataPlace,
-    coordinator: str | None,
-    authority: str | None,
-    key: bytes,
-) -> DataPlace:
-    """The coordinator to call, and the certificate to show; by `key` if this site enrolled."""
-    from dataclasses import replace
-
-    from hedgerow.deployment.enrollment import enrolled_at
-    from hedgerow.errors import ParameterError
-    from hedgerow.federation.transports.https import address_of
-
-    authorities = sorted(path.name for path in folder.tls.iterdir() if path.is_dir())
-    for name in authorities:
-        known = enrolled_at(folder, name)
-        if known.get("key") == key.hex():
-            coordinator, authority = coordinator or known["url"], authority or name
-    if coordinator is None:
-        return place
-    address_of(coordinator)
-    if not authorities:
-        raise ParameterError(
-            "this site has no certificate to show; get one with `hedgerow site enroll`."
-        )
-    chosen = authority or (authorities[0] if len(authorities) == 1 else None)
-    if chosen not in authorities:
-        raise ParameterError(
-            f"this site has certificates of the authorities {authorities}; name one of them with "
-            "--authority."
-        )
-    return replace(place, coordinator=coordinator, authority=chosen)
 
 
 def _show_identity(name: str, identity: Identity) -> None:

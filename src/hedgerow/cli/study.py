@@ -9,20 +9,28 @@ from contextlib import closing, contextmanager
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.console import STOPPED, address, line_printer, say, tell
+from hedgerow.cli.console import (
+    STOPPED,
+    Latency,
+    Watch,
+    Yes,
+    address,
+    line_printer,
+    say,
+    tell,
+)
+from hedgerow.errors import ParameterError
 from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, StudyEntry
 
 if TYPE_CHECKING:
-    from hedgerow.deployment.enrollment import Enrollment
     from hedgerow.deployment.progress import Listen
     from hedgerow.deployment.run_folder import RunFolder
     from hedgerow.federation.transports.https import HttpsExchange
     from hedgerow.federation.transports.pipe import PipeExchange
-    from hedgerow.methods.base import PrivateEstimator
 
 app = typer.Typer(help="Set up, check and run a study as its coordinator.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="Use this folder of the study.")]
@@ -43,9 +51,6 @@ Superlink = Annotated[
 JsonLines = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.")]
 Anyway = Annotated[
     bool, typer.Option("--anyway", help="Continue although sums are implausible for honest sites.")
-]
-Watching = Annotated[
-    bool, typer.Option("--watch", help="Show the run in a browser of this machine too.")
 ]
 ADMIN = "admin@coordinator"
 
@@ -90,43 +95,37 @@ def _parse_option(entry: StudyEntry, text: str) -> Any:
 def init(
     folder: Folder,
     declared: dict[str, dict[str, Any]],
-    name: Annotated[str | None, typer.Option(help="Name the study.")] = None,
+    name: Annotated[str, typer.Option(help="Name the study.")],
     estimator: Annotated[
-        str | None, typer.Option(help="Choose TreeClassifier, papers.AUTHOR.METHOD, ...")
-    ] = None,
+        str, typer.Option(help="Choose TreeClassifier, papers.AUTHOR.METHOD, ...")
+    ],
     schema: Annotated[
-        Path | None, typer.Option(help="Read the schema: public ranges, categories, classes.")
-    ] = None,
+        Path, typer.Option(help="Read the schema: public ranges, categories, classes.")
+    ],
     site: Annotated[
-        list[str] | None,
-        typer.Option(help="Add a site, NAME to invite it or NAME=PUBLIC_KEY; repeat."),
-    ] = None,
+        list[str], typer.Option(help="Add a site, NAME to invite it or NAME=PUBLIC_KEY; repeat.")
+    ],
     parameter: Annotated[
         list[str] | None, typer.Option(help="Set a hyperparameter, name=value; repeat.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Set the public seed; random if absent.")] = None,
 ) -> None:
-    """Write a commented study.toml and the coordinator's key; ask for what is missing.
+    """Write a commented study.toml and the coordinator's key.
 
     Where noise is added and how often the guarantee may fail are the method's own if not given.
     """
     import secrets
 
     from hedgerow.deployment import draft
-    from hedgerow.deployment.study_file import PRINTED
 
-    parameters = dict(draft.typed_parameter(item) for item in parameter or ())
-    guarantee = declared.setdefault("privacy", {})
-    if "epsilon" not in guarantee and PRINTED not in parameters:
-        guarantee["epsilon"] = draft.typed_number(_ask("epsilon", "The guarantee, epsilon"))
     study_file = draft.draft(
         folder,
-        name=name or _ask("name", "Name of the study"),
-        estimator=estimator or _ask("estimator", "Estimator, for example TreeClassifier"),
-        parameters=parameters,
-        schema=schema or Path(_ask("schema", "Schema file")),
-        declarations=declared,
-        sites=dict(draft.site(item) for item in site or _ask_sites()),
+        name=name,
+        estimator=estimator,
+        parameters=dict(draft.typed_parameter(item) for item in parameter or ()),
+        schema=schema,
+        declarations={"privacy": {}, **declared},
+        sites=dict(draft.site(item) for item in site),
         public_seed=secrets.randbelow(2**31) if seed is None else seed,
     )
     if study_file is None:
@@ -148,9 +147,7 @@ NEEDS = (
 @app.command()
 def check(
     folder: Folder,
-    latency: Annotated[
-        float | None, typer.Option(help="Name the network's round trip in milliseconds.", min=0)
-    ] = None,
+    latency: Latency = None,
 ) -> None:
     """Check a study: cost, rounds, bytes, and what every site installs and opens."""
     from hedgerow.deployment.approve import guarantee_words
@@ -175,7 +172,7 @@ def check(
     _print_lines(NEEDS)
 
 
-def _add_running(name: str, words: str) -> None:
+def _running(name: str, words: str) -> None:
     """Registers `run` and `resume`, which have the same options."""
 
     @app.command(name, help=words)
@@ -187,16 +184,30 @@ def _add_running(name: str, words: str) -> None:
         flare_user: User = ADMIN,
         flower: Superlink = None,
         as_json: JsonLines = False,
-        watch: Watching = False,
+        watch: Watch = False,
         anyway: Anyway = False,
     ) -> None:
-        resume = name == "resume"
-        reach = Reach(listen, host, flare, flare_user, flower)
-        _run(folder, reach, as_json, watch=watch, resume=resume, anyway=anyway)
+        from hedgerow.deployment.run import run_study
+        from hedgerow.deployment.run_folder import RunFolder
+
+        run_folder = RunFolder(folder)
+        with (
+            closing(_exchange(run_folder, listen, host, flare, flare_user, flower)) as exchange,
+            _listeners(run_folder, as_json, watch) as heard_by,
+        ):
+            how = {"resume": name == "resume", "show_trees": watch, "anyway": anyway}
+            try:
+                model = run_study(run_folder, exchange, listen=heard_by, **how)
+            except KeyboardInterrupt:
+                tell("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
+                raise typer.Exit(STOPPED) from None
+        if not as_json:
+            tell(f"{run_folder.model_file} holds the model, with this statement:\n")
+            say(str(model.privacy_))
 
 
-_add_running("run", "Train over all sites; write the model and its privacy statement.")
-_add_running("resume", "Resume a run that was stopped; what was answered is not charged again.")
+_running("run", "Train over all sites; write the model and its privacy statement.")
+_running("resume", "Resume a run that was stopped; what was answered is not charged again.")
 
 
 @app.command()
@@ -211,7 +222,6 @@ def status(folder: Folder) -> None:
 def stop(folder: Folder) -> None:
     """Stop a run after the current round; it can be resumed."""
     from hedgerow.deployment.run_folder import RunFolder
-    from hedgerow.errors import ParameterError
 
     run_folder = RunFolder(folder)
     if not run_folder.is_held():
@@ -233,7 +243,7 @@ def invite(
         list[str] | None,
         typer.Option(help="Make a new token for a site; its old token or key becomes invalid."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Invite sites by a token each, wait until all enrolled, write their keys into the study.
 
@@ -242,26 +252,31 @@ def invite(
     from hedgerow.deployment import draft
     from hedgerow.deployment.enrollment import Enrollment, listening
     from hedgerow.deployment.run_folder import RunFolder
-    from hedgerow.errors import ParameterError
 
     run_folder, (own, port) = RunFolder(folder), address(listen)
     names = site or draft.site_names(run_folder)
     if len(names) < 2:
         raise ParameterError(f"{len(names)} sites are named; name each with --site.")
-    hosts = host or [own]
+    hosts, change = host or [own], threading.Event()
     with run_folder.lock():
         enrollment = Enrollment(run_folder, run_folder.own_identity().public)
         for name in withdraw or ():
             enrollment.withdraw(name)
         enrollment.invite(names, f"https://{hosts[0]}:{port}", days)
-        wait = _Arrivals(enrollment)
-        with listening(enrollment, own, port, hosts, wait.hear):
+
+        def welcome(name: str) -> None:
+            words = enrollment.invitations[name].words
+            tell(f"{name} has enrolled: {words}", file=sys.stderr, flush=True)
+            change.set()
+
+        with listening(enrollment, own, port, hosts, welcome):
             tell(f"Send each site its line, by a way that nobody else reads ({days:g} days):\n")
             for name in enrollment.missing:
                 tell(f"{name}\n  hedgerow site enroll {enrollment.token_of(name)}\n", flush=True)
-            wait.wait()
-        for name, invitation in enrollment.invitations.items():
-            tell(f"{name:>16}  {invitation.words}")
+            while enrollment.missing:
+                change.wait(1.0)
+                change.clear()
+        _print_lines((name, item.words) for name, item in enrollment.invitations.items())
         if not yes:
             words = "Read each site its six words out of band (telephone). Do all agree?"
             typer.confirm(words, abort=True)
@@ -270,31 +285,12 @@ def invite(
     _print_lines([("study", study_file.study.name), ("hash", study_file.study.account)])
 
 
-class _Arrivals:
-    """Waits until every invited site has enrolled, and reports who came."""
-
-    def __init__(self, enrollment: Enrollment) -> None:
-        self._enrollment, self._change = enrollment, threading.Condition()
-
-    def hear(self, name: str) -> None:
-        with self._change:
-            words = self._enrollment.invitations[name].words
-            tell(f"{name} has enrolled: {words}", file=sys.stderr, flush=True)
-            self._change.notify_all()
-
-    def wait(self) -> None:
-        with self._change:
-            while self._enrollment.missing:
-                self._change.wait(1.0)
-
-
 @app.command()
 def receipts(
     folder: Folder, site: Annotated[str, typer.Argument(help="Name a site of the roster.")]
 ) -> None:
     """Print a site's signed receipts, for `hedgerow site restore --receipts`."""
     from hedgerow.deployment.run_folder import RunFolder
-    from hedgerow.errors import ParameterError
     from hedgerow.federation.journal import receipts_of
 
     names = RunFolder(folder).read_study().names
@@ -304,63 +300,36 @@ def receipts(
         tell(line)
 
 
-class Reach(NamedTuple):
-    """How sites are reached, as given on the command line."""
-
-    listen: str | None
-    hosts: list[str] | None
-    flare: Path | None
-    flare_user: str
-    flower: str | None
-
-
-def _run(
-    path: Path, reach: Reach, as_json: bool, *, watch: bool, resume: bool, anyway: bool
-) -> None:
-    from hedgerow.deployment.run import run_study as train
-    from hedgerow.deployment.run_folder import RunFolder
-
-    folder = RunFolder(path)
-    with (
-        closing(_exchange(folder, reach)) as exchange,
-        _listeners(folder, as_json, watch) as heard_by,
-    ):
-        try:
-            how = {"resume": resume, "show_trees": watch, "anyway": anyway}
-            model = train(folder, exchange, listen=heard_by, **how)
-        except KeyboardInterrupt:
-            tell("interrupted; `hedgerow study resume` goes on with the run.", file=sys.stderr)
-            raise typer.Exit(STOPPED) from None
-    if not as_json:
-        _show_result(folder, model)
-
-
-def _exchange(folder: RunFolder, reach: Reach) -> HttpsExchange | PipeExchange:
-    from hedgerow.errors import ParameterError
-
-    study_file = folder.read_study()
-    if sum(way is not None for way in (reach.listen, reach.flare, reach.flower)) != 1:
+def _exchange(
+    folder: RunFolder,
+    listen: str | None,
+    hosts: list[str] | None,
+    flare: Path | None,
+    flare_user: str,
+    flower: str | None,
+) -> HttpsExchange | PipeExchange:
+    """The way to the sites that was given on the command line."""
+    if sum(way is not None for way in (listen, flare, flower)) != 1:
         raise ParameterError(
             "say how sites are reached: --listen HOST:PORT for HTTPS, --flare KIT or "
             "--flower SUPERLINK; one of them."
         )
-    if reach.flare is not None:
+    study_file = folder.read_study()
+    names, pipe = study_file.names, folder.path / "engine.socket"
+    if flare is not None:
         from hedgerow.federation.transports.flare import FlareExchange
 
-        pipe = folder.path / "flare.socket"
-        return FlareExchange(
-            reach.flare, reach.flare_user, study_file.names, study_file.study.threshold, pipe
-        )
-    if reach.flower is not None:
+        return FlareExchange(flare, flare_user, names, study_file.study.threshold, pipe)
+    if flower is not None:
         from hedgerow.federation.transports.flower import FlowerExchange
 
-        return FlowerExchange(reach.flower, study_file.names, folder.path / "flower.socket")
+        return FlowerExchange(flower, names, pipe)
     from hedgerow.federation.transports.certificates import Authority
     from hedgerow.federation.transports.https import HttpsExchange
 
-    host, port = address(reach.listen or "")
-    tls = Authority.open(folder.authority).server_context(reach.hosts or [host])
-    return HttpsExchange(study_file.names, tls, host, port)
+    host, port = address(listen or "")
+    tls = Authority.open(folder.authority).server_context(hosts or [host])
+    return HttpsExchange(names, tls, host, port)
 
 
 @contextmanager
@@ -394,7 +363,6 @@ def watch(
     """Watch the runs of several studies on one page, whichever process runs each."""
     from hedgerow.deployment.live import Follower, RunTeller, follow, live_view
     from hedgerow.deployment.run_folder import RunFolder
-    from hedgerow.errors import ParameterError
 
     paths = [own for f in folders for own in ([f] if _is_study(f) else sorted(f.glob("*/")))]
     runs = [RunFolder(path) for path in paths if _is_study(path)]
@@ -409,31 +377,6 @@ def watch(
 
 def _is_study(folder: Path) -> bool:
     return (folder / "study.toml").is_file()
-
-
-def _show_result(folder: RunFolder, model: PrivateEstimator) -> None:
-    tell(f"{folder.model_file} holds the model, with this statement:\n")
-    say(str(model.privacy_))
-
-
-def _ask(option: str, words: str) -> str:
-    from hedgerow.errors import ParameterError
-
-    if not sys.stdin.isatty():
-        raise ParameterError(
-            f"--{option} is missing; give it, or run this in a terminal to be asked."
-        )
-    return str(typer.prompt(words))
-
-
-def _ask_sites() -> list[str]:
-    answers: list[str] = []
-    while True:
-        words = f"Site {len(answers) + 1}, NAME or NAME=PUBLIC_KEY (empty when all are there)"
-        answer = _ask("site", words) if len(answers) < 2 else typer.prompt(words, default="")
-        if not answer:
-            return answers
-        answers.append(answer)
 
 
 def _print_lines(lines: Iterable[tuple[str, Any]]) -> None:

@@ -346,10 +346,14 @@ def enroll(state: StateFolder, token: SiteToken) -> EnrollmentResult:
     return EnrollmentResult(token, words, coordinator.hex(), files)
 
 
-def enrolled_at(state: StateFolder, authority: str) -> dict[str, str]:
-    """The address and the key of the coordinator of an authority; empty without a token."""
-    path = state.tls / authority / "coordinator.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+def enrolled_at(state: StateFolder, coordinator: bytes) -> tuple[str | None, str | None]:
+    """A coordinator's address and authority by its key, the newest; None without a token of it."""
+    files = sorted(state.tls.glob("*/coordinator.json"), key=lambda file: file.stat().st_mtime_ns)
+    for file in reversed(files):
+        enrolled = json.loads(file.read_text(encoding="utf-8"))
+        if enrolled["key"] == coordinator.hex():
+            return enrolled["url"], file.parent.name
+    return None, None
 
 
 def _authority_of(token: SiteToken) -> bytes:

@@ -227,8 +227,8 @@ def rehearse(plan: RehearsalPlan, folder: Path, say: Say, show: Callable[[str], 
         target = shlex.quote(plan.target)
         walk.do_all(
             [
-                f"hedgerow site accept study/study.toml --data {rows[name]} --target {target} "
-                f"--state {name} --yes"
+                f"hedgerow site approve study/study.toml --data {rows[name]} --target {target} "
+                f"--state {name} --extend-policy --yes"
                 for name in names
             ]
         )

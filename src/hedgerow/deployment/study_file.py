@@ -373,7 +373,7 @@ class StudyFile:
         """
         kind = estimator_named(self.model.estimator)
         own = _own_parameters(self.model.parameters)
-        _check_parameters(kind, own)
+        check_parameters(kind, own, ELSEWHERE)
         common = {name: value for name, value in self._declarations.items() if name in COMMON}
         seed = self.content["public_seed"]
         return kind(schema=self.schema_given, random_state=seed, **common, **own)
@@ -425,17 +425,20 @@ def _own_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def _check_parameters(kind: EstimatorMaker, parameters: dict[str, Any]) -> None:
+def check_parameters(
+    kind: EstimatorMaker, parameters: Mapping[str, Any], elsewhere: Mapping[str, str]
+) -> None:
+    """Refuses parameters that an estimator does not have, or that are set `elsewhere`."""
     for name, value in parameters.items():
         if type(value) is int and abs(value) >= MOST:
             raise ParameterError(f"{name} has more than 12 digits; use a number that it can have.")
-        if name in ELSEWHERE:
+        if name in elsewhere:
             raise ParameterError(
-                f"{name} stands among the parameters; it belongs to {ELSEWHERE[name]}."
+                f"{name} stands among the parameters; it belongs to {elsewhere[name]}."
             )
     if not isinstance(kind, type):
         return  # a paper's method knows its own
-    names = {p.name for p in declared_parameters(kind)} - set(ELSEWHERE)
+    names = {p.name for p in declared_parameters(kind)} - set(elsewhere)
     for name in sorted(set(parameters) - names):
         raise ParameterError(
             f"{name} is no parameter of {kind.__name__}; use some of {sorted(names)}."

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import reprlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -40,111 +39,23 @@ from hedgerow.secagg.envelope import SignedHeader, shown_header
 from hedgerow.secagg.keys import Identity, fingerprint, is_signed, is_signed_lasting, spoken_words
 from hedgerow.version import __version__, source_digest
 
-# Checks of files against the JSON Schemas that ship with hedgerow, in plain words. They are made by
-# command, never when a model is loaded: the readers check what they restore, and a schema says less
-# than they do (docs/design/report_and_files.md). It adds every problem at once, with its place.
+# Checks of files against the JSON Schemas that ship with hedgerow. They are made by command, never
+# when a model is loaded: the readers check what they restore, and a schema says less than they do
+# (docs/design/report_and_files.md). It adds every problem at once, with its place.
 INSTALL = "pip install 'hedgerow[check]'"
-TYPES = {
-    "string": "a text",
-    "number": "a number",
-    "integer": "a whole number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "a table",
-    "null": "nothing",
-}
-ALLOWED: dict[str, Callable[[Any], str]] = {
-    "type": lambda kinds: _either(TYPES[k] for k in ([kinds] if isinstance(kinds, str) else kinds)),
-    "enum": lambda values: _either(map(repr, values)),
-    "const": repr,
-    "minimum": lambda least: f"{least} or more",
-    "maximum": lambda most: f"{most} or less",
-    "minItems": lambda least: f"a list of {least} or more",
-    "minLength": lambda least: f"a text of {least} or more characters",
-    "pattern": lambda pattern: f"a text of the form {pattern}",
-}
-"""What the keywords of JSON Schema allow, in words."""
-
-
-def can_validate() -> bool:
-    return find_spec("jsonschema") is not None
+MOST_PROBLEMS, MOST_CHARACTERS = 10, 300
+"""Of a file's form in one answer, and characters of each."""
 
 
 def problems_of(kind: str, content: Any) -> list[str]:
-    """Problems of a "schema", "study" or "model" file: place, value found, values allowed."""
+    """Problems of a "schema", "study" or "model" file, each after its place."""
     from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
 
     schema_file = files("hedgerow.deployment").joinpath(f"json_schemas/{kind}.schema.json")
     validator = Draft202012Validator(json.loads(schema_file.read_text(encoding="utf-8")))
-    errors = [plain for error in validator.iter_errors(content) for plain in _plain_problem(error)]
-    return list(dict.fromkeys(f"{_place(content, error)}: {_words(error)}" for error in errors))
-
-
-def _plain_problem(error: Any) -> Iterator[Any]:
-    """The problems of the nearest form, if a value may have several."""
-    if error.validator != "anyOf":
-        yield error
-        return
-    forms: dict[int, list[Any]] = {}
-    for inner in error.context:
-        forms.setdefault(inner.schema_path[0], []).append(inner)
-    if all(_is_of_another_type(errors) for errors in forms.values()):
-        yield error
-        return
-    for inner in min(forms.values(), key=_distance):
-        yield from _plain_problem(inner)
-
-
-def _is_of_another_type(errors: list[Any]) -> bool:
-    return any(error.validator in ("type", "const") and not error.path for error in errors)
-
-
-def _distance(errors: list[Any]) -> int:
-    """The distance to a form; each unknown entry counts, since it shows what was intended."""
-    return sum(len(_unknown(e)) if e.validator == "additionalProperties" else 1 for e in errors)
-
-
-def _unknown(error: Any) -> list[str]:
-    return sorted(set(error.instance) - set(error.schema["properties"]))
-
-
-def _place(content: Any, error: Any) -> str:
-    """The place of a problem, such as feature[2] 'age', bins, with the names of columns."""
-    words = ""
-    for step in error.absolute_path:
-        content = content[step]
-        words += f"[{step}]" if isinstance(step, int) else f"{'.' if words else ''}{step}"
-        if isinstance(step, int) and isinstance(content, dict) and "name" in content:
-            words += f" ({content['name']!r})"
-    return words or "the file"
-
-
-def _words(error: Any) -> str:
-    value, limit = error.instance, error.validator_value
-    if error.validator == "additionalProperties":
-        names = ", ".join(sorted(error.schema["properties"]))
-        return f"{_all(_unknown(error))} was found; allowed are {names}"
-    if error.validator == "required":
-        return f"{_all(n for n in limit if n not in value)} is missing and must be there"
-    if error.validator == "not":
-        return f"{_all(limit['required'])} stand together; only one of them is allowed"
-    if error.validator == "anyOf":
-        limits = [(key, option[key]) for option in limit for key in option if key in ALLOWED]
-        allowed_words = _either(ALLOWED[key](value) for key, value in limits)
-        return f"{reprlib.repr(value)} was found; {allowed_words} is allowed"
-    describe = ALLOWED.get(error.validator)
-    return f"{reprlib.repr(value)} was found; " + (
-        f"{describe(limit)} is allowed" if describe else f"it breaks {error.validator} = {limit!r}"
-    )
-
-
-def _all(names: Iterable[str]) -> str:
-    return " and ".join(map(repr, names))
-
-
-def _either(words: Iterable[str]) -> str:
-    *most, last = dict.fromkeys(words)
-    return f"{', '.join(most)} or {last}" if most else last
+    found = filter(None, (best_match([error]) for error in validator.iter_errors(content)))
+    return [f"{e.json_path[2:] or 'the file'}: {e.message[:MOST_CHARACTERS]}" for e in found]
 
 
 # The proof in a networked model's file: every site's last receipt, and the coordinator's
@@ -297,8 +208,6 @@ SUM_TOLERANCE = 1e-9
 """Tolerance for sums of budget fractions, which are floats in the file."""
 PLAUSIBLE, INFLUENCE = "plausible", "influence"
 """The checks that sums are such as honest sites send, and that no site's part is negative."""
-MOST_PROBLEMS = 10
-"""Of a file's form, in one answer."""
 FORMAT = "file format"
 SITES, VOUCHES, MODEL = "sites", "vouches", "model"
 """The checks that enough sites signed, that some vouch for the model, that it follows from sums."""
@@ -483,7 +392,7 @@ def closing_words(folder: RunFolder, study_file: StudyFile) -> list[str]:
 
 
 def _form(document: dict[str, Any]) -> CheckResult:
-    if not can_validate():
+    if find_spec("jsonschema") is None:
         return CheckResult(FORMAT, Outcome.SKIPPED, f"not checked; {INSTALL}")
     problems = problems_of("model", document)
     more = f"; {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
