@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Files go to workers whole, in the order of tests/conftest.py.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo demo-network demo-flare demo-flower test test-all test-artifacts test-flower mutants proofs check format docs evidence gallery wheel-check \
+.PHONY: help demo demo-network demo-flare demo-flower test test-all test-artifacts test-flower mutants proofs check format docs evidence pages gallery wheel-check \
 	release-check bench bench-quick clean
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make check        lint, format, types, import contract, documentation"
 	@echo "make format       rewrite files in the house style"
 	@echo "make docs         the documentation as a site, in docs/_build/html"
+	@echo "make pages        write all tracked texts that code and measurements make: stub, formats, tables, results"
 	@echo "make evidence     full pages and figures of all studies, in docs/_build/evidence"
 	@echo "make gallery      run every example of the gallery again and keep its pictures"
 	@echo "make wheel-check  build the wheel, look inside, fit a model where nothing else is installed"
@@ -111,6 +112,10 @@ format: $(READY)
 
 evidence: $(READY)
 	PYTHONPATH=. $(BIN)/python -m studies pages
+
+pages: $(READY)
+	PYTHONPATH=. $(BIN)/python -m docs.make_pages
+	PYTHONPATH=. $(BIN)/python -m studies evidence
 
 docs: $(READY) evidence
 	@begun=$$(date +%s) && $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html && \

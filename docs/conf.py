@@ -6,13 +6,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
+sys.path.insert(0, str(ROOT))
 
-import make_inventories  # noqa: E402
-import make_pages  # noqa: E402
-import make_reference  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
+from docs import make_pages, make_reference  # noqa: E402
 from hedgerow.version import __version__  # noqa: E402
 
 project = "hedgerow"
@@ -33,7 +31,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build/html", "_build/doctrees", "paper"]  # _build/evidence has the full pages
 templates_path = ["_templates"]
 nitpicky = True  # a type in a docstring that leads nowhere is an error
-intersphinx_mapping = make_inventories.mapping()
+intersphinx_mapping = make_reference.mapping()
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -48,8 +46,8 @@ toc_object_entries_show_parents = "hide"  # names that fit beside the page
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = True
-numpydoc_xref_aliases = make_inventories.ALIASES
-numpydoc_xref_ignore = set(make_inventories.WORDS)
+numpydoc_xref_aliases = make_reference.ALIASES
+numpydoc_xref_ignore = set(make_reference.WORDS)
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -85,7 +83,7 @@ html_show_sourcelink = False
 copyright = "the hedgerow authors, Apache-2.0"
 
 make_reference.main()  # before Sphinx looks for pages
-make_pages.main()
+make_pages.build_site_pages()
 
 
 def setup(app: Sphinx) -> None:

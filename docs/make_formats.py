@@ -1,4 +1,4 @@
-"""The three files that people keep, as JSON Schema: `python -m docs.make_formats`.
+"""The three files that people keep, as JSON Schema: `python -m docs.make_pages formats`.
 
 The study's follows from the declaration by which a study is read. The schema's and the model's are
 written here; tests hold them against what the product writes and refuses.
@@ -226,10 +226,5 @@ def text_of(name: str) -> str:
     return json.dumps(FORMATS[name](), indent=1) + "\n"
 
 
-def main() -> None:
-    for name in FORMATS:
-        (FOLDER / f"{name}.schema.json").write_text(text_of(name), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    return {FOLDER / f"{name}.schema.json": text_of(name) for name in FORMATS}

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples" / "gallery"
@@ -22,7 +23,10 @@ PICTURES = ROOT / "docs" / "images" / "gallery"
 MADE = PICTURES / "made.csv"
 """By example, the digest of the file that its pictures were made by."""
 MOST_BYTES = 45_000
-COLORS = (128, 64, 32, 16)
+FEWEST_COLORS = 16
+COLORS = (32, 64, 128, FEWEST_COLORS)
+VISIBLE = 0.4
+"""Mean difference of colors from which bands are seen, as in a picture's color bar."""
 WIDTHS = (1.0, 0.8, 0.65, 0.5)
 
 
@@ -73,7 +77,7 @@ def stacked(drawn: Sequence[BytesIO]) -> bytes:
 
 
 def small(picture: bytes) -> bytes:
-    """With as many colors and pixels as the limit leaves room for."""
+    """With as few colors as the eye accepts, and as many pixels as the limit leaves room for."""
     from PIL import Image
 
     whole = Image.open(BytesIO(picture)).convert("RGB")
@@ -82,10 +86,19 @@ def small(picture: bytes) -> bytes:
         sized = whole if width == 1.0 else whole.resize(size, Image.Resampling.LANCZOS)
         for colors in COLORS:
             out = BytesIO()
-            sized.quantize(colors, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
-            if len(out.getvalue()) <= MOST_BYTES:
+            drawn = sized.quantize(colors, kmeans=4, dither=Image.Dither.NONE)
+            drawn.save(out, "PNG", optimize=True)
+            is_fine = colors == FEWEST_COLORS or _apart(sized, drawn.convert("RGB")) < VISIBLE
+            if is_fine and len(out.getvalue()) <= MOST_BYTES:
                 return out.getvalue()
     raise ValueError(f"a picture stays above {MOST_BYTES} bytes: draw fewer things in it")
+
+
+def _apart(one: Any, other: Any) -> float:
+    """The mean difference of two pictures, in steps of a color."""
+    from PIL import ImageChops, ImageStat
+
+    return float(max(ImageStat.Stat(ImageChops.difference(one, other)).mean))
 
 
 def keep_digests(names: list[str]) -> None:

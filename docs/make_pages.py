@@ -1,7 +1,8 @@
-"""Pages that are made whenever the site is built, from declarations and kept measurements.
+"""`make pages` writes every tracked text that follows from code and kept measurements.
 
-Nothing of them is tracked: `tests/mutants/verdicts.csv`, `docs/cards.toml`, `docs/checks.csv` and
-`benchmarks/results.json` are.
+`python -m docs.make_pages stub papers` writes only these; the names are those of `KEPT`. The
+rest is made whenever the site is built and not tracked; its sources `tests/mutants/verdicts.csv`,
+`docs/cards.toml`, `docs/checks.csv` and `benchmarks/results.json` are.
 """
 
 from __future__ import annotations
@@ -15,31 +16,103 @@ DOCS = ROOT / "docs"
 EVIDENCE = DOCS / "_build" / "evidence"
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+import hedgerow as hr  # noqa: E402
 from benchmarks import network_page  # noqa: E402
 from benchmarks import page as speed_page  # noqa: E402
-from docs import (  # noqa: E402
-    make_cards,
-    make_checks,
-    make_methods,
-    make_pictures,
+from docs import make_cards, make_formats, make_methods, make_pictures, make_tables  # noqa: E402
+from hedgerow.methods.registry import (  # noqa: E402
+    PaperMethod,
+    paper_departures,
+    paper_table,
+    paper_titles,
 )
 from mutants import page as mutants_page  # noqa: E402
 
-PAGES: dict[str, Callable[[], str]] = {
+# --------------------------------------------------------------------------------------------------
+# Public names for type checkers.
+STUB = Path(hr.__file__).with_suffix(".pyi")
+STUB_HEAD = '''"""Public names for type checkers, made by `make pages`; a test compares."""
+
+from types import SimpleNamespace
+
+'''
+MODULES = [("hedgerow.methods", "mlflow")]
+"""Modules that are attributes of the package."""
+
+
+def stub() -> str:
+    homes = [(getattr(hr, name).__module__, name) for name in hr.__all__] + MODULES
+    lines = [f"from {home} import {name} as {name}\n" for home, name in sorted(homes)]
+    return STUB_HEAD + "".join(lines) + "\n__version__: str\npapers: SimpleNamespace\n"
+
+
+# --------------------------------------------------------------------------------------------------
+# The table of the papers' methods.
+PAPERS = DOCS / "papers.md"
+PAPERS_HEAD = "| paper | method | line of code | measured |"
+DEPARTURES = """
+## Departures
+
+What differs from each paper. A repair that has a switch is off under the paper's names; one that
+has none says why."""
+BEGIN, END = "<!-- papers: made by docs/make_pages.py -->\n", "<!-- end of papers -->\n"
+
+
+def with_papers(page: str) -> str:
+    """The page with the present table between its two marks."""
+    before, rest = page.split(BEGIN)
+    return before + BEGIN + papers_table() + END + rest.split(END)[1]
+
+
+def papers_table() -> str:
+    rows = [f"| {m.title} | {m.name} | `{m.line}` | {_measured(m)} |" for m in paper_table()]
+    lists = [f"\n### {title}\n\n{_departures(paper)}" for paper, title in paper_titles().items()]
+    return "\n".join([PAPERS_HEAD, "|---|---|---|---|", *rows, DEPARTURES, *lists, ""])
+
+
+def _departures(paper: str) -> str:
+    """The list that the paper's file has, which help and tests read too."""
+    return (
+        "\n".join(f"* {departure}" for departure in paper_departures()[paper]) or "None is listed."
+    )
+
+
+def _measured(method: PaperMethod) -> str:
+    """Where a study of the paper is."""
+    page = method.page.removeprefix("docs/")
+    return f"[{method.paper}]({page})" if (DOCS / page).is_file() else "no study yet"
+
+
+# --------------------------------------------------------------------------------------------------
+# What is written, and where.
+KEPT: dict[str, Callable[[], dict[Path, str]]] = {
+    "stub": lambda: {STUB: stub()},
+    "papers": lambda: {PAPERS: with_papers(PAPERS.read_text(encoding="utf-8"))},
+    "formats": make_formats.files,
+    "tables": make_tables.pages,
+}
+"""By name, the tracked files and their texts."""
+SITE: dict[str, Callable[[], str]] = {
     "cards": make_cards.page,
-    "checks": make_checks.page,
+    "checks": make_methods.checks_page,
     "constants": make_methods.constants_page,
     "faults": network_page.faults_page,
     "mutants": lambda: mutants_page.page(mutants_page.kept()),
     "network_speed": network_page.network_page,
     "parameters": make_methods.parameters_page,
 }
-"""By name, its text."""
+"""By name, the text of a page of the site."""
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
+    for name in names or KEPT:
+        for path, text in KEPT[name]().items():
+            _write(path, text)
+
+
+def build_site_pages() -> None:
     make_pictures.main()
-    for name, made in PAGES.items():
+    for name, made in SITE.items():
         _write(DOCS / f"{name}.md", made())
     _write(EVIDENCE / "speed" / "README.md", speed_page.page())
     speed_page.draw(EVIDENCE / "speed")
@@ -53,4 +126,4 @@ def _write(path: Path, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

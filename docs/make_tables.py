@@ -1,6 +1,6 @@
 """Tables of pages, read off docs/evidence.json and the archive of audits.
 
-`python -m docs.make_tables` makes all of them again. A page holds such a table between
+`python -m docs.make_pages tables` makes all of them again. A page holds such a table between
 `<!-- table: name -->` and `<!-- end of table -->`. No number in it is typed; a test asks that each
 is what the measurements say today.
 """
@@ -374,10 +374,6 @@ def renewed(text: str) -> str:
     return PLACE.sub(lambda m: f"{m[1]}{TABLES[m[2]]()}{m[3]}", text)
 
 
-def main() -> None:
-    for page in PAGES:
-        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def pages() -> dict[Path, str]:
+    """All pages with their tables made again."""
+    return {page: renewed(page.read_text(encoding="utf-8")) for page in PAGES}

@@ -2,7 +2,7 @@
 
 Heavy imports are lazy: `import hedgerow` loads none of NumPy, Numba or scikit-learn. Estimators are
 found in the files of `hedgerow.methods` and errors in `hedgerow.errors`; all other public names are
-listed below. Type checkers read `__init__.pyi`, which `python docs/make_stub.py` writes.
+listed below. Type checkers read `__init__.pyi`, which `make pages` writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Public names for type checkers, made by `python docs/make_stub.py`; a test compares."""
+"""Public names for type checkers, made by `make pages`; a test compares."""
 
 from types import SimpleNamespace
 

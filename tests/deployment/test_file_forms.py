@@ -37,7 +37,7 @@ def fits(name: str, content: object) -> bool:
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_published_is_what_the_code_says(name):
     published = (FOLDER / f"{name}.schema.json").read_text(encoding="utf-8")
-    assert published == text_of(name), "run `python -m docs.make_formats`"
+    assert published == text_of(name), "run `python -m docs.make_pages formats`"
     jsonschema.Draft202012Validator.check_schema(json.loads(published))
 
 

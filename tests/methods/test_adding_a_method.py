@@ -111,7 +111,7 @@ import toy
 from pathlib import Path
 import hedgerow as hr
 hr.ToyRegressor  # before all else is loaded
-from docs import make_checks, make_methods, make_papers, make_stub
+from docs import make_methods, make_pages
 from hedgerow.audit.running import estimators_named
 from hedgerow.cli.fit import parse_estimator
 from hedgerow.deployment.study_file import StudyFile
@@ -128,12 +128,12 @@ def study(name):
 found = {
     "public name": "ToyRegressor" in hr.__all__ and "ToyRegressor" in dir(hr),
     "attribute": hr.ToyRegressor(toy_height=4).toy_height == 4,
-    "type checkers": "import ToyRegressor as ToyRegressor" in make_stub.stub(),
+    "type checkers": "import ToyRegressor as ToyRegressor" in make_pages.stub(),
     "contract tests": [m.toy_height for m in registry.catalog() if m.name == "toy"] == [3],
     "parameters": "| `toy_height` | " in make_methods.parameters_page(),
-    "checks": "| `ToyRegressor` | " in make_checks.page(),
+    "checks": "| `ToyRegressor` | " in make_methods.checks_page(),
     "papers": hr.papers.toy_method.tall().toy_height == 9,
-    "table of papers": "hr.papers.toy_method.tall(schema)" in make_papers.table(),
+    "table of papers": "hr.papers.toy_method.tall(schema)" in make_pages.papers_table(),
     "study file": type(study("ToyRegressor")) is hr.ToyRegressor,
     "paper in a study file": study("papers.toy_method.tall").toy_height == 9,
     "fit --estimator": parse_estimator("ToyRegressor toy_height=5", {}).toy_height == 5,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 import warnings
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import hedgerow as hr
+from docs.make_pages import with_papers
 from hedgerow.errors import ParameterError
 from hedgerow.methods import registry
 from hedgerow.methods.parameters import declared_parameters
@@ -59,8 +59,7 @@ def quick(method, changes=()):
 # ------------------------------------------------------------------------------------- the table
 def test_the_page_of_papers_has_the_present_table():
     page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
-    make = runpy.run_path(str(ROOT / "docs" / "make_papers.py"))
-    assert make["with_table"](page) == page
+    assert with_papers(page) == page
     for method in papers.METHODS:
         assert f"`{method.line}`" in page
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 import hedgerow as hr
 from deployment.test_study_file import TEXT
-from docs.make_checks import TimedByLabels
+from docs.make_methods import TimedByLabels
 from hedgerow.cli.main import app
 from hedgerow.data.sums import Answering
 from hedgerow.deployment.approve import what_leaves

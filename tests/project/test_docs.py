@@ -22,12 +22,22 @@ import hedgerow
 import hedgerow as hr
 from docs import make_cards, make_pictures
 from docs.make_cards import KINDS, Card, cards, registered
-from docs.make_checks import NOT_RUN, kept, page
-from docs.make_inventories import ALIASES, LINES, SITES, WORDS, differences, inventory_of, mapping
-from docs.make_pages import PAGES as MADE
+from docs.make_methods import NOT_RUN, checks_page, kept
+from docs.make_pages import SITE as MADE
 from docs.make_pictures import FOLDER as PICTURE_FOLDER
 from docs.make_pictures import PICTURES
-from docs.make_reference import own_methods, used_in, with_links
+from docs.make_reference import (
+    ALIASES,
+    LINES,
+    SITES,
+    WORDS,
+    differences,
+    inventory_of,
+    mapping,
+    own_methods,
+    used_in,
+    with_links,
+)
 from docs.make_tables import PAGES as TABLED_PAGES
 from docs.make_tables import TABLES, renewed
 from hedgerow.cli import console
@@ -370,7 +380,7 @@ def test_a_name_that_no_test_has_would_be_seen(name):
 def test_tables_of_a_page_are_what_the_measurements_say(page):
     text = page.read_text(encoding="utf-8")
     assert any(f"<!-- table: {name} -->" in text for name in TABLES)
-    assert text == renewed(text), "measurements have changed: run `python -m docs.make_tables`"
+    assert text == renewed(text), "measurements have changed: run `make pages`"
 
 
 def test_a_number_typed_by_hand_would_be_seen():
@@ -420,7 +430,7 @@ def test_a_page_that_a_docstring_names_becomes_a_link():
 def test_every_estimator_has_its_line_of_checks_and_none_failed_unexpectedly():
     for name in (n for n in hr.__all__ if n.endswith(("Classifier", "Regressor"))):
         (line,) = (one for one in kept() if one["estimator"] == name)
-        assert f"| `{name}` |" in page()
+        assert f"| `{name}` |" in checks_page()
         if line["failed"] == NOT_RUN:
             continue
         assert line["failed"] == "none"

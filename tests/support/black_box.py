@@ -8,7 +8,7 @@ Jagielski 2023, Theorem 5.2: a coin touches one fit only, so all fits together a
 
 `python -m support.black_box` (with tests and src on the path) writes black_box.csv to
 studies/work/audit; `python -m studies keep audit` puts it into the archive of which
-`python -m docs.make_tables` makes the table of docs/audit.md.
+`python -m docs.make_pages tables` makes the table of docs/audit.md.
 """
 
 from __future__ import annotations

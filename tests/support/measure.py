@@ -3,7 +3,7 @@
 Run it from the repository with `src` and `tests` on the path. It writes its tables under
 studies/work/audit line by line and leaves out what stands there already: delete the files to begin
 anew. Extra-Trees on real sets need HEDGEROW_DATA. `python -m studies keep audit` puts the tables
-into their archive, from which `python -m docs.make_tables` makes those of the pages.
+into their archive, from which `python -m docs.make_pages tables` makes those of the pages.
 """
 
 from __future__ import annotations
