@@ -80,9 +80,8 @@ def plain(model: Readable, times: Sequence[float] = ()) -> PlainModel:
         raise ParameterError("this estimator is not fitted; call fit first, or load a saved model.")
     score, schema = model.model_.score, model.schema_
     weight = weight_of_a_tree(model.model_)
-    base = (
-        score.base if model.model_.output is Output.LOG_MEAN else _scale_values(score.base, weight)
-    )
+    is_averaged = model.model_.output is not Output.LOG_MEAN
+    base = _scale_values(score.base, weight) if is_averaged else score.base
     return PlainModel(
         name=type(model).__name__,
         grids=schema.grids,
@@ -91,7 +90,7 @@ def plain(model: Readable, times: Sequence[float] = ()) -> PlainModel:
         curves=tuple(_of_curve(c, weight, schema.grids[c.feature].n_cells) for c in score.curves),
         trees=tuple(_of_tree(tree, weight) for tree in score.trees),
         clip=score.clip,
-        link=LINKS[model.model_.output],
+        link=LINKS.get(model.model_.output, OutputLink.NONE),
         survival=model.model_.survival,
         times=times_of(model, times),
         pairs=tuple(surface.columns if surface else () for surface in surfaces_of(model)),
@@ -109,8 +108,6 @@ def times_of(model: Readable, times: Sequence[float]) -> tuple[float, ...]:
 
 
 LINKS = {
-    Output.MEAN: OutputLink.NONE,
-    Output.VALUE: OutputLink.NONE,
     Output.LOG_MEAN: OutputLink.SOFTMAX,
     Output.SOFTMAX: OutputLink.SOFTMAX,
     Output.SIGMOID: OutputLink.SIGMOID,
@@ -172,9 +169,10 @@ def as_threshold(branch: PlainBranch, grid: Grid) -> Threshold | PlainNode:
 
     Sets with holes repeat their two subtrees.
     """
-    missing = is_missing_in(grid, branch.cells)
-    turns = _turns(grid, branch.cells)
-    starts_yes = bool(branch.cells & 1)
+    cells, missing = branch.cells, is_missing_in(grid, branch.cells)
+    # cells of known values at which the set begins or ends
+    turns = [k for k in range(1, grid.missing) if (cells >> k ^ cells >> (k - 1)) & 1]
+    starts_yes = bool(cells & 1)
     sides = (branch.yes, branch.no) if starts_yes else (branch.no, branch.yes)
     if not turns and starts_yes == missing:  # every value goes the same way
         return sides[0]
@@ -182,11 +180,6 @@ def as_threshold(branch: PlainBranch, grid: Grid) -> Threshold | PlainNode:
         below = grid.edges[turns[0] - 1] if turns else None
         return Threshold(branch.column, below, missing == starts_yes, *sides)
     return _nest_thresholds(branch, grid, turns)
-
-
-def _turns(grid: Grid, cells: int) -> list[int]:
-    """Cells of known values at which a set begins or ends."""
-    return [k for k in range(1, grid.missing) if (cells >> k ^ cells >> (k - 1)) & 1]
 
 
 def _nest_thresholds(branch: PlainBranch, grid: Grid, turns: list[int]) -> Threshold:
@@ -197,13 +190,8 @@ def _nest_thresholds(branch: PlainBranch, grid: Grid, turns: list[int]) -> Thres
     high = branch.cells >> at & ((1 << (grid.missing - at)) - 1)
     below = low | ((1 << grid.missing) - (1 << at) if low >> (at - 1) & 1 else 0) | missing
     above = high << at | ((1 << at) - 1 if high & 1 else 0) | missing
-    return Threshold(
-        branch.column,
-        grid.edges[at - 1],
-        True,
-        PlainBranch(branch.column, below, branch.yes, branch.no),
-        PlainBranch(branch.column, above, branch.yes, branch.no),
-    )
+    sides = (PlainBranch(branch.column, cells, branch.yes, branch.no) for cells in (below, above))
+    return Threshold(branch.column, grid.edges[at - 1], True, *sides)
 
 
 def category_set(grid: Grid, cells: int) -> list[int]:
@@ -227,12 +215,12 @@ def spellings(grid: Grid) -> dict[str, int]:
     Numbers or booleans converted to text may be spelled differently from the schema ("1.0",
     "true"); hedgerow treats them as equal, so consumers that compare texts get all of them.
     """
-    codes = {text: grid.missing for text in MISSING_TEXTS}
+    codes = {text: grid.missing for text in sorted(MISSING_TEXTS)}
     if grid.kind is not ColumnKind.CATEGORICAL:
         return codes
     for code, value in enumerate(grid.values):
         codes.pop(value, None)
-        for text in {value, *other_spellings(value)}:
+        for text in sorted({value, *other_spellings(value)}):
             if grid.category_code(token_of(text)) == code:
                 codes[text] = code
     return codes

@@ -51,32 +51,34 @@ def registry_text(model: Stated) -> str:
 def registry_entry(model: Stated) -> dict[str, Any]:
     statement = model.privacy_
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(model).__name__).capitalize() + " by hedgerow"
+    parts = [f"{line.what}: {line.part:.1%}" for line in statement.spending]
+    spending = "Parts of the budget: " + "; ".join(parts) + "." if parts else "No guarantee."
+    total = f" All fits of one ledger: {statement.total.summary}." if statement.total else ""
+    searches = "counted in a ledger" if statement.total else "not counted here"
+    tuning = f"Schema {statement.schema_source}. Searches over parameters are {searches}.{total}"
+    mechanisms = [f"{m.what} ({m.part:.1%} of the budget)" for m in statement.mechanisms]
+    source = f"hedgerow {statement.release}, source SHA-256 {statement.source}"
     return {
         "url_slug": name.lower().replace(" ", "-"),
         "status": "Draft",
         "tier": 3,
         "deployment": {
             "basic": _basic(model, name),
-            "dp_variant": {
-                "variant_name": _variant(statement),
-                "data_domain": _domain(model.schema_),
-                "unprotected_quantities": _join_lines(statement.unprotected),
-            },
-            "privacy_loss": _loss(statement),
+            **_protection(model),
             "deployment_model": _deployment(statement),
             "accounting": {
                 "post_processing": POST_PROCESSING,
-                "composition": f"{statement.accountant}. {_spending_words(statement)}",
+                "composition": f"{statement.accountant}. {spending}",
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": _tuning(statement),
-                "mechanisms": _mechanisms(statement),
+                "preprocessing_and_hyperparameter_tuning": tuning,
+                "mechanisms": _join_lines(
+                    [*(mechanisms or ["none: no noise was added"]), *SAFEGUARDS]
+                ),
                 "justification": JUSTIFICATION,
             },
             "administrative": {
-                "sources": _join_lines(
-                    [f"hedgerow {statement.release}, source SHA-256 {statement.source}"]
-                ),
+                "sources": _join_lines([source]),
                 "notes": _join_lines(statement.caveats),
                 "registry_authors": [NOT_STATED],
             },
@@ -85,77 +87,57 @@ def registry_entry(model: Stated) -> dict[str, Any]:
 
 
 def _basic(model: Stated, name: str) -> dict[str, Any]:
-    about = model.privacy_.about or About()
+    statement, schema = model.privacy_, model.schema_
+    about = statement.about or About()
     about_fields = {"publication_date": about.publication_date, "data_product_sector": about.sector}
+    target = "a number" if schema.classes is None else f"{len(schema.classes)} classes"
+    target = target if schema.survival is None else "the time to an event"
+    sites = f"{statement.n_sites} sites" if statement.n_sites > 1 else "one site"
     return {
         "name": name,
         "data_curators": [
-            _curator(curator) for curator in about.curators or (Curator(NOT_STATED),)
+            {"data_curator_name": own.name} | ({"data_curator_type": own.kind} if own.kind else {})
+            for own in about.curators or (Curator(NOT_STATED),)
         ],
         "intended_use": about.intended_use or NOT_STATED,
         "data_product_type": "Machine learning model",
         "data_product_region": about.region or NOT_STATED,
-        "description": _description(model),
+        "description": f"Trees that predict {target} from {len(schema.names)} columns, trained on "
+        f"records of {sites}.",
         **{field: value for field, value in about_fields.items() if value},
     }
-
-
-def _curator(curator: Curator) -> dict[str, str]:
-    kind = {"data_curator_type": curator.kind} if curator.kind else {}
-    return {"data_curator_name": curator.name, **kind}
 
 
 def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _mechanisms(statement: PrivacyStatement) -> str:
-    """The mechanisms, their parts of the budget, and the safeguards against known leaks."""
-    parts = [f"{m.what} ({m.part:.1%} of the budget)" for m in statement.mechanisms]
-    return _join_lines([*(parts or ["none: no noise was added"]), *SAFEGUARDS])
-
-
-def _description(model: Stated) -> str:
-    statement, columns = model.privacy_, len(model.schema_.names)
-    target_words = (
-        "a number" if model.schema_.classes is None else f"{len(model.schema_.classes)} classes"
-    )
-    if model.schema_.survival is not None:
-        target_words = "the time to an event"
-    site_words = f"{statement.n_sites} sites" if statement.n_sites > 1 else "one site"
-    return (
-        f"Trees that predict {target_words} from {columns} columns, trained on records of "
-        f"{site_words}."
-    )
-
-
-def _variant(statement: PrivacyStatement) -> str:
-    """The variant of DP; the unit says whether labels or records are protected."""
-    if statement.guarantee.protected is Protected.NOTHING:
-        return "Custom"
-    return "Pure DP" if statement.guarantee.delta == 0 else "Approximate DP"
-
-
-def _domain(schema: Schema) -> str:
+def _protection(model: Stated) -> dict[str, Any]:
+    """The variant of DP and the loss; the unit says whether labels or records are protected."""
+    statement, schema = model.privacy_, model.schema_
     target = "a class" if schema.classes is not None else "a number of a public range"
     target = target if schema.survival is None else "a time with or without an event"
-    return (
-        f"Tables of any number of records with {len(schema.names)} columns of public ranges, "
-        f"categories or buckets, and {target} for each record; missing values are allowed."
-    )
-
-
-def _loss(statement: PrivacyStatement) -> dict[str, Any]:
     meaning = ". ".join(meaning_words(statement.meaning, statement.unit)) + "."
     epsilon, delta = statement.guarantee.numbers
+    variant = "Pure DP" if statement.guarantee.delta == 0 else "Approximate DP"
     bound = {"privacy_parameters": {"epsilon": epsilon, "delta": delta}}
     if statement.guarantee.protected is Protected.NOTHING:
-        bound, meaning = {}, f"Epsilon is infinite: there is no guarantee. {meaning}"
+        variant, bound = "Custom", {}
+        meaning = f"Epsilon is infinite: there is no guarantee. {meaning}"
     return {
-        "privacy_unit": statement.unit,
-        "privacy_unit_details": statement.neighbors,
-        **bound,
-        "privacy_parameters_details": meaning,
+        "dp_variant": {
+            "variant_name": variant,
+            "data_domain": f"Tables of any number of records with {len(schema.names)} columns of "
+            f"public ranges, categories or buckets, and {target} for each record; missing values "
+            "are allowed.",
+            "unprotected_quantities": _join_lines(statement.unprotected),
+        },
+        "privacy_loss": {
+            "privacy_unit": statement.unit,
+            "privacy_unit_details": statement.neighbors,
+            **bound,
+            "privacy_parameters_details": meaning,
+        },
     }
 
 
@@ -165,33 +147,18 @@ def _deployment(statement: PrivacyStatement) -> dict[str, Any]:
     actors = [
         *(f"Against {adversary}: {bound}." for adversary, bound in statement.trust),
         f"{site_rows}: trusted with their own records, and to run the code that is named here.",
-        *(
-            ["A coordinator: sees noisy sums and private selections alone."]
-            if is_federated and not is_local
-            else []
-        ),
-        "Users of the model: not trusted.",
     ]
+    if is_federated and not is_local:
+        actors.append("A coordinator: sees noisy sums and private selections alone.")
     return {
         "model_name": "Federated" if is_federated else "Local" if is_local else "Central",
         "model_name_details": statement.dp_model,
-        "actors": _join_lines(actors),
+        "actors": _join_lines([*actors, "Users of the model: not trusted."]),
         "release_type": "One release",
         "release_type_details": "One model; every further fit is a release of its own.",
         "data_source_type": "Static",
         "access_type": "Non-interactive",
     }
-
-
-def _spending_words(statement: PrivacyStatement) -> str:
-    parts = [f"{line.what}: {line.part:.1%}" for line in statement.spending]
-    return "Parts of the budget: " + "; ".join(parts) + "." if parts else "No guarantee."
-
-
-def _tuning(statement: PrivacyStatement) -> str:
-    total = f" All fits of one ledger: {statement.total.summary}." if statement.total else ""
-    accounting = "counted in a ledger" if statement.total else "not counted here"
-    return f"Schema {statement.schema_source}. Searches over parameters are {accounting}.{total}"
 
 
 def _yaml(value: Any, indent: str = "") -> Iterator[str]:
@@ -202,25 +169,18 @@ def _yaml(value: Any, indent: str = "") -> Iterator[str]:
         if isinstance(item, dict | list):
             yield f"{head}\n"
             yield from _yaml(item, indent + "  ")
-        elif isinstance(item, str) and _is_block(item):
+        elif isinstance(item, str) and _is_block(lines := item.split("\n")):
             yield f"{head} |-\n"
-            yield from (f"{indent}  {line}\n" for line in item.split("\n"))
+            yield from (f"{indent}  {line}\n" for line in lines)
         else:
-            yield f"{head} {_scalar(item)}\n"
+            text = json.dumps(item, ensure_ascii=False)
+            if isinstance(item, float) and "." not in text:
+                text = text.replace("e", ".0e")  # YAML 1.1 readers take 1e-06 for a text
+            yield f"{head} {text}\n"
 
 
-def _is_block(text: str) -> bool:
-    """Whether it fits a YAML block: no line is empty or begins or ends with a space."""
-    lines = text.split("\n")
-    return (
-        len(lines) > 1
-        and all(line and line == line.strip() for line in lines)
-        and (text.isprintable() or text.replace("\n", "").isprintable())
+def _is_block(lines: list[str]) -> bool:
+    """Whether a text fits a YAML block: no line is empty or begins or ends with a space."""
+    return len(lines) > 1 and all(
+        line and line == line.strip() and line.isprintable() for line in lines
     )
-
-
-def _scalar(value: Any) -> str:
-    """YAML 1.1 readers take 1e-06 for a text; 1.0e-06 is a number to all of them."""
-    text = json.dumps(value, ensure_ascii=False)
-    is_short = isinstance(value, float) and "." not in text
-    return text.replace("e", ".0e") if is_short else text

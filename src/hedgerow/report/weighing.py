@@ -165,12 +165,15 @@ def _leaf_noise(model: Readable) -> list[FloatArray]:
     """(L, O or 1) of each tree: the noise in the model, or from the leaf statistics."""
     if model.model_.noise.trees:
         return [np.array(tree).T for tree in model.model_.noise.trees]
-    tree_statistics = model.leaf_statistics_
-    if len(tree_statistics) != len(model.model_.score.trees) or not all(
-        tree.leaves for tree in tree_statistics
-    ):
+    if not have_all_leaves(model):
         return []
-    return [np.array([leaf.deviations for leaf in tree.leaves]) for tree in tree_statistics]
+    return [np.array([leaf.deviations for leaf in own.leaves]) for own in model.leaf_statistics_]
+
+
+def have_all_leaves(model: Readable) -> bool:
+    """Whether the model has statistics of every tree's leaves."""
+    leaves = [statistics.leaves for statistics in model.leaf_statistics_]
+    return len(leaves) == len(model.model_.score.trees) and all(leaves)
 
 
 def weight_of_a_tree(model: Model) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +26,9 @@ from hedgerow.report.plain import (
     as_threshold,
     category_set,
     is_missing_in,
+    nodes_of,
 )
-from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.grids import ColumnKind
 
 XGBOOST_VERSION = [3, 2, 0]
 NO_PARENT = 2**31 - 1
@@ -41,10 +42,7 @@ def to_xgboost(model: PlainModel) -> str:
             "this model is clipped to the target's range after every tree, which XGBoost cannot "
             "do, and its leaves reach beyond that range; export it to onnx, python or sql."
         )
-    if model.link is OutputLink.SOFTMAX or (model.link is OutputLink.NONE and model.outputs > 1):
-        targets = list(range(model.outputs))
-    else:
-        targets = [0]
+    targets = list(range(model.outputs)) if model.link is not OutputLink.SIGMOID else [0]
     trees = [_tree(model, root, output) for root in model.terms for output in targets]
     return json.dumps({"learner": _learner(model, trees, targets), "version": XGBOOST_VERSION})
 
@@ -63,24 +61,20 @@ def _may_bind(model: PlainModel, low: float, high: float) -> bool:
 
 def _reach(terms: Iterable[PlainNode]) -> tuple[float, float]:
     """The smallest and largest possible sum of terms with one output."""
-    leaves = [[leaf.values[0] for leaf in _leaves(term)] for term in terms]
+    leaves = [[n.values[0] for n in nodes_of(term) if isinstance(n, PlainLeaf)] for term in terms]
     return sum(map(min, leaves)), sum(map(max, leaves))
-
-
-def _leaves(node: PlainNode) -> Iterator[PlainLeaf]:
-    if isinstance(node, PlainLeaf):
-        yield node
-        return
-    for side in (node.yes, node.no):
-        yield from _leaves(side)
 
 
 def _learner(model: PlainModel, trees: list[Any], targets: list[int]) -> dict[str, Any]:
     rounds = list(range(0, len(trees) + 1, len(targets)))
     for number, tree in enumerate(trees):
         tree["id"] = number
+    meanings = [  # of each code of a column
+        {"column": g.feature, "codes": [*g.values, *(["any other value"] if g.other else [])]}
+        for g in model.grids
+    ]
     return {
-        "attributes": {"hedgerow": json.dumps([_words(grid) for grid in model.grids])},
+        "attributes": {"hedgerow": json.dumps(meanings)},
         "feature_names": [grid.feature for grid in model.grids],
         "feature_types": [
             "float" if grid.kind is ColumnKind.NUMERIC else "c" for grid in model.grids
@@ -103,9 +97,14 @@ def _objective(model: PlainModel, targets: int) -> dict[str, Any]:
     """XGBoost starts from `base_score`, which for two classes is a probability."""
     classes = str(targets) if model.link is OutputLink.SOFTMAX else "0"
     wide = model.link is OutputLink.NONE and targets > 1
-    start = [
-        1.0 / (1.0 + np.exp(-b)) if model.link is OutputLink.SIGMOID else b for b in model.base
-    ]
+    start = np.asarray(model.base)
+    if model.link is OutputLink.SIGMOID:
+        start = 1.0 / (1.0 + np.exp(-start))
+    name, parameter, value = {
+        OutputLink.SIGMOID: ("binary:logistic", "reg_loss_param", {"scale_pos_weight": "1"}),
+        OutputLink.SOFTMAX: ("multi:softprob", "softmax_multiclass_param", {"num_class": classes}),
+        OutputLink.NONE: ("reg:squarederror", "reg_loss_param", {"scale_pos_weight": "1"}),
+    }[model.link]
     return {
         "learner_model_param": {
             "base_score": "[" + ",".join(f"{b:.9E}" for b in start) + "]",
@@ -114,79 +113,50 @@ def _objective(model: PlainModel, targets: int) -> dict[str, Any]:
             "num_feature": str(len(model.grids)),
             "num_target": str(targets) if wide else "1",
         },
-        "objective": {
-            OutputLink.SIGMOID: {
-                "name": "binary:logistic",
-                "reg_loss_param": {"scale_pos_weight": "1"},
-            },
-            OutputLink.SOFTMAX: {
-                "name": "multi:softprob",
-                "softmax_multiclass_param": {"num_class": classes},
-            },
-            OutputLink.NONE: {
-                "name": "reg:squarederror",
-                "reg_loss_param": {"scale_pos_weight": "1"},
-            },
-        }[model.link],
+        "objective": {"name": name, parameter: value},
     }
 
 
-def _words(grid: Grid) -> dict[str, Any]:
-    """The meaning of each code of a column."""
-    codes = list(grid.values) + (["any other value"] if grid.other else [])
-    return {"column": grid.feature, "codes": codes}
+EMPTY_NODE: dict[str, Any] = {
+    "default_left": 0,
+    "left_children": -1,
+    "loss_changes": 0.0,
+    "parents": NO_PARENT,
+    "right_children": -1,
+    "split_conditions": 0.0,
+    "split_indices": 0,
+    "split_type": NUMBER,
+    "sum_hessian": 1.0,
+}
 
 
 @dataclass
 class _Arrays:
-    """The arrays of one tree. XGBoost requires both children of a node to be adjacent."""
+    """The nodes of one tree. XGBoost requires both children of a node to be adjacent."""
 
-    left: list[int] = field(default_factory=list)
-    right: list[int] = field(default_factory=list)
-    parent: list[int] = field(default_factory=list)
-    column: list[int] = field(default_factory=list)
-    condition: list[float] = field(default_factory=list)
-    default_left: list[int] = field(default_factory=list)
-    kind: list[int] = field(default_factory=list)
-    cover: list[float] = field(default_factory=list)
+    nodes: list[dict[str, Any]] = field(default_factory=list)
     sets: dict[int, list[int]] = field(default_factory=dict)
 
     def add(self, parent: int, cover: float) -> int:
         """Adds a leaf without a value yet."""
-        self.left.append(-1)
-        self.right.append(-1)
-        self.parent.append(parent)
-        self.column.append(0)
-        self.condition.append(0.0)
-        self.default_left.append(0)
-        self.kind.append(NUMBER)
-        self.cover.append(cover)
-        return len(self.left) - 1
+        self.nodes.append(EMPTY_NODE | {"parents": parent, "sum_hessian": cover})
+        return len(self.nodes) - 1
 
 
 def _tree(model: PlainModel, root: PlainNode, output: int) -> dict[str, Any]:
     arrays = _laid_out(model, root, output)
     sets = list(arrays.sets.values())
-    starts = np.cumsum([0, *map(len, sets)])[:-1].tolist()
-    return {
-        "base_weights": arrays.condition,
+    by_name = {name: [node[name] for node in arrays.nodes] for name in EMPTY_NODE}
+    return by_name | {
+        "base_weights": by_name["split_conditions"],
         "categories": [code for code_set in sets for code in code_set],
         "categories_nodes": list(arrays.sets),
-        "categories_segments": starts,
+        "categories_segments": np.cumsum([0, *map(len, sets)])[:-1].tolist(),
         "categories_sizes": [len(code_set) for code_set in sets],
-        "default_left": arrays.default_left,
-        "left_children": arrays.left,
-        "loss_changes": [0.0] * len(arrays.left),
-        "parents": arrays.parent,
-        "right_children": arrays.right,
-        "split_conditions": arrays.condition,
-        "split_indices": arrays.column,
-        "split_type": arrays.kind,
-        "sum_hessian": arrays.cover,
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(len(model.grids)),
-            "num_nodes": str(len(arrays.left)),
+            "num_nodes": str(len(arrays.nodes)),
             "size_leaf_vector": "1",
         },
     }
@@ -202,55 +172,37 @@ def _laid_out(model: PlainModel, root: PlainNode, output: int) -> _Arrays:
     arrays, everything = _Arrays(), tuple((1 << grid.n_cells) - 1 for grid in model.grids)
     waiting = deque([(arrays.add(NO_PARENT, 1.0), root, everything)])
     while waiting:
-        here, node, open_cells = waiting.popleft()
-        test = _next_question(model, node)
+        here, test, open_cells = waiting.popleft()
+        while isinstance(test, PlainBranch) and model.grids[test.column].kind is ColumnKind.NUMERIC:
+            test = as_threshold(test, model.grids[test.column])
+        record = arrays.nodes[here]
         if isinstance(test, PlainLeaf):
-            arrays.condition[here] = float(np.float32(test.values[output]))
+            record["split_conditions"] = float(np.float32(test.values[output]))
             continue
-        arrays.column[here] = test.column
-        for ways, (side, cells) in zip(
-            (arrays.left, arrays.right), _sides(model, arrays, here, test), strict=True
-        ):
-            still = _less(open_cells, test.column, cells)
-            ways[here] = arrays.add(here, _cover(model, still))
-            waiting.append((ways[here], side, still))
+        record["split_indices"] = test.column
+        sides = _sides(model, arrays, here, test)
+        for way, (side, cells) in zip(("left_children", "right_children"), sides, strict=True):
+            still = tuple(a & cells if j == test.column else a for j, a in enumerate(open_cells))
+            record[way] = arrays.add(here, _cover(model, still))
+            waiting.append((record[way], side, still))
     return arrays
-
-
-def _next_question(
-    model: PlainModel, node: PlainNode | Threshold
-) -> PlainBranch | Threshold | PlainLeaf:
-    """The node, with tests of numeric columns as single comparisons."""
-    while isinstance(node, PlainBranch) and model.grids[node.column].kind is ColumnKind.NUMERIC:
-        node = as_threshold(node, model.grids[node.column])
-    return node
 
 
 def _sides(
     model: PlainModel, arrays: _Arrays, here: int, test: PlainBranch | Threshold
 ) -> tuple[tuple[PlainNode, int], tuple[PlainNode, int]]:
     """Records the test; returns its left and right child, each with the cells that go there."""
-    grid = model.grids[test.column]
+    grid, record = model.grids[test.column], arrays.nodes[here]
     if isinstance(test, Threshold):
-        arrays.condition[here] = _single(test.below)
-        arrays.default_left[here] = int(test.missing)
-        cells = _cells_below(grid, test)
+        record |= {"split_conditions": _single(test.below), "default_left": int(test.missing)}
+        n_below = grid.missing if test.below is None else grid.edges.index(test.below) + 1
+        cells = (1 << n_below) - 1 | (test.missing << grid.missing)
         return (test.yes, cells), (test.no, ~cells)
-    arrays.kind[here] = CATEGORY
     right = test.cells if test.cells & ~(1 << grid.missing) else ~test.cells  # never an empty set
+    record |= {"split_type": CATEGORY, "default_left": int(not is_missing_in(grid, right))}
     arrays.sets[here] = [c for c in category_set(grid, right) if c != grid.missing]
-    arrays.default_left[here] = int(not is_missing_in(grid, right))
     sides = (test.no, ~test.cells), (test.yes, test.cells)
     return sides if right == test.cells else (sides[1], sides[0])
-
-
-def _less(open_cells: tuple[int, ...], column: int, cells: int) -> tuple[int, ...]:
-    return tuple(a & cells if j == column else a for j, a in enumerate(open_cells))
-
-
-def _cells_below(grid: Grid, test: Threshold) -> int:
-    n_below = grid.missing if test.below is None else grid.edges.index(test.below) + 1
-    return (1 << n_below) - 1 | (test.missing << grid.missing)
 
 
 def _cover(model: PlainModel, open_cells: tuple[int, ...]) -> float:

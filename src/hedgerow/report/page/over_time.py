@@ -12,7 +12,7 @@ from hedgerow.models.survival import SurvivalCurve, at_risk
 from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.report.importances import feature_effect, importances
 from hedgerow.report.measures import calibration_at, curve_with_band
-from hedgerow.report.page.html import Html, table, tag
+from hedgerow.report.page.html import Html, picture, table, tag
 from hedgerow.report.page.sections import calibration_figure, legend, section
 from hedgerow.report.view import DEVIATIONS
 from hedgerow.report.weighing import Readable
@@ -44,7 +44,11 @@ def survival_section(model: Readable) -> Html:
     parts = [tag("p", ALL), _all_records(curve, outcome), _at_risk(curve, outcome)]
     if curve.groups is not None:
         parts += [tag("h3", "Groups of risk"), tag("p", RISK_GROUPS), _groups(curve, outcome)]
-        parts += [*_drift(curve), _calibration(curve, outcome), *_ratios(model)]
+        first, last = curve.slopes[0], curve.slopes[-1]
+        if abs(last - first) >= DRIFT:
+            word = "grow" if last > first else "fade"
+            parts.append(tag("p", f"Effects {word} with time: from {first:.2f} to {last:.2f}."))
+        parts += [_calibration(curve, outcome), *_ratios(model)]
     return section("survival", "Over time", *parts)
 
 
@@ -53,11 +57,10 @@ def script_survival(model: Readable) -> dict[str, Any] | None:
     curve, outcome = model.model_.survival, model.schema_.survival
     if curve is None or outcome is None:
         return None
-    numbers = {name: getattr(curve, name) for name in ("edges", "odds", "slopes", "center")}
-    last = {"ticks": _ticks(curve.edges[-1]), "last": outcome.words(curve.edges[-1])}
     return {
-        **numbers,
-        **last,
+        **{name: getattr(curve, name) for name in ("edges", "odds", "slopes", "center")},
+        "ticks": _ticks(curve.edges[-1]),
+        "last": outcome.words(curve.edges[-1]),
         "noise": round(DEVIATIONS * typical_deviation(model.model_.noise), 4),
     }
 
@@ -121,10 +124,9 @@ def _figure(title: str, drawing: str, last: float, outcome: Survival, words: str
     inner = f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{WIDE}" height="{HIGH}"/>{drawing}'
     for x, y, anchor, text in marks:
         inner += f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{text}</text>'
-    box = f"0 0 {right + 8} {bottom + 22}"
-    picture = Html(f'<svg viewBox="{box}" role="img" aria-label="{words}">{inner}</svg>')
+    drawing = picture(inner, f"0 0 {right + 8} {bottom + 22}", words)
     unit = f" ({outcome.unit})" if outcome.unit else ""
-    return tag("figure", tag("figcaption", f"{title}: no event until a time{unit}"), picture)
+    return tag("figure", tag("figcaption", f"{title}: no event until a time{unit}"), drawing)
 
 
 def _ticks(last: float) -> list[float]:
@@ -145,13 +147,6 @@ def _at_risk(curve: SurvivalCurve, outcome: Survival) -> Html:
     head = ["Interval", "At risk, half of the censored counted", "Events"]
     numbers = table(head, rows, "Noisy numbers, with two deviations of the noise")
     return tag("details", tag("summary", "Numbers at risk"), numbers)
-
-
-def _drift(curve: SurvivalCurve) -> list[Html]:
-    first, last = curve.slopes[0], curve.slopes[-1]
-    word = "grow" if last > first else "fade"
-    words = f"Effects {word} with time: from {first:.2f} to {last:.2f}."
-    return [tag("p", words)] if abs(last - first) >= DRIFT else []
 
 
 def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:

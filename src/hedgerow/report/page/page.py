@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,13 +19,13 @@ from hedgerow.report.exports.export import write_file
 from hedgerow.report.importances import mean_of_curve
 from hedgerow.report.page import sections
 from hedgerow.report.page.data import in_page_digits, script_data, trees_that_fit
-from hedgerow.report.page.html import Html, join_html, tag
+from hedgerow.report.page.html import POLICY, Html, document, tag
 from hedgerow.report.page.over_time import script_survival, survival_section
 from hedgerow.report.page.pictures import effect_figures, importance_bars, surface_figures
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.report.text import leaf_sentences
 from hedgerow.report.view import is_one_tree, leaf_of
-from hedgerow.report.weighing import Readable
+from hedgerow.report.weighing import Readable, have_all_leaves
 
 LOGO = Html(
     '<svg viewBox="0 0 24 24" aria-hidden="true"><g fill="none" stroke="currentColor" '
@@ -47,8 +48,13 @@ def report(model: Reportable, path: str | Path) -> Path:
 
 
 def page_of(model: Reportable) -> str:
-    form = plain(model)
-    statement, run = model.privacy_, model.run_
+    form, statement, run = plain(model), model.privacy_, model.run_
+    hidden = ("schema", "ledger", "progress")
+    parameters = {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name not in hidden and value is not None
+    }
     body = [
         sections.guarantee(statement),
         sections.evaluation(kept_evaluation(model), form.classes, statement),
@@ -59,47 +65,31 @@ def page_of(model: Reportable) -> str:
         sections.spent(statement, getattr(model, "signed_", None)),
         sections.left(run, statement),
         sections.not_protected(statement),
-        sections.origin(form, statement, _parameters(model), model.model_.score.digest),
+        sections.origin(form, statement, parameters, model.model_.score.digest),
     ]
-    head = tag(
-        "header",
-        tag(
-            "div",
-            tag(
-                "div",
-                tag("div", tag("p", LOGO, "hedgerow", class_="kicker"), tag("h1", title_of(form))),
-                sections.guarantee_card(statement),
-                class_="title",
-            ),
-            sections.glance(form, statement, run),
-            class_="inner",
-        ),
-    )
+    title = tag("div", tag("p", LOGO, "hedgerow", class_="kicker"), tag("h1", title_of(form)))
+    top = tag("div", title, sections.guarantee_card(statement), class_="title")
+    head = tag("header", tag("div", top, sections.glance(form, statement, run), class_="inner"))
     data = json.dumps(_data(model, form), separators=(",", ":"), ensure_ascii=False)
-    return join_html(
-        [
-            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
-            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-            tag("title", f"{title_of(form)} · hedgerow"),
-            Html(f"<style>{page_file('page.css')}</style></head><body>"),
-            tag("a", "Skip to the report", class_="skip", href="#main"),
-            head,
-            _navigation(form),
-            tag("main", tag("div", *body, class_="inner"), id="main"),
-            tag("footer", tag("div", FOOT, class_="inner")),
-            Html(f'<script type="application/json" id="model">{_safe(data)}</script>'),
-            Html(f"<script>{page_file('page.js')}</script></body></html>\n"),
-        ]
+    data = data.replace("<", "\\u003c")  # no text can end the surrounding script block
+    links = [
+        tag("li", tag("a", words, href=f"#{place}"))
+        for place, words in PLACES.items()
+        if place != "survival" or form.survival is not None
+    ]
+    return document(
+        title_of(form),
+        page_file("page.css"),
+        tag("a", "Skip to the report", class_="skip", href="#main"),
+        head,
+        tag("nav", tag("div", tag("ul", *links), class_="inner"), aria_label="Sections"),
+        tag("main", tag("div", *body, class_="inner"), id="main"),
+        tag("footer", tag("div", FOOT, class_="inner")),
+        Html(f'<script type="application/json" id="model">{data}</script>'),
+        Html(f"<script>{page_file('page.js')}</script>"),
     )
 
 
-def _safe(data: str) -> str:
-    """JSON in which no text can end the surrounding script block."""
-    return data.replace("<", "\\u003c")
-
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 FOOT = (
     "Made by hedgerow from the model file alone. Every number carries noise that protects the "
     "records; the page asks nothing of any network."
@@ -118,25 +108,12 @@ PLACES = {
 }
 
 
-def _navigation(form: PlainModel) -> Html:
-    links = [
-        tag("li", tag("a", words, href=f"#{place}"))
-        for place, words in PLACES.items()
-        if place != "survival" or form.survival is not None
-    ]
-    return tag("nav", tag("div", tag("ul", *links), class_="inner"), aria_label="Sections")
-
-
 def title_of(form: PlainModel) -> str:
     if form.survival is not None:
         return "Boosted trees for the time to an event"
-    words = {"Classifier": "classifier", "Regressor": "regressor"}
-    for end, word in words.items():
-        if form.name.endswith(end):
-            stem = form.name.removesuffix(end)
-            split = "".join(f" {c.lower()}" if c.isupper() else c for c in stem).strip()
-            return f"{split.capitalize()} {word}"
-    return form.name
+    if not form.name.endswith(("Classifier", "Regressor")):
+        return form.name
+    return re.sub(r"(?<!^)[A-Z]", lambda letter: f" {letter[0].lower()}", form.name)
 
 
 def _tree_section(model: Reportable, form: PlainModel) -> Html:
@@ -145,8 +122,9 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
         return sections.section("tree", "Trees", tag("p", words))
     single = is_one_tree(model)
     fitting = form.pairs[: trees_that_fit(form)].count(())
-    tree_words = ONE_TREE if form.classes is not None else ONE_TREE_OF_A_NUMBER
-    words = tree_words if single else MANY_TREES.format(n_trees)
+    words = MANY_TREES.format(n_trees)
+    if single:
+        words = ONE_TREE if form.classes is not None else ONE_TREE_OF_A_NUMBER
     if fitting < n_trees:
         words += f" The page holds the first {fitting}; the model is too large for more."
     tools = [
@@ -188,95 +166,67 @@ IMPORTANCES = (
 )
 
 
+FEATURE_EFFECTS = (
+    "What a column adds to {}, all else averaged; its bins from left to right, as wide as each "
+    "other. The band is two deviations of the noise to either side. Read off the released model, "
+    "so nothing more was spent."
+)
+SURFACES = (
+    "What two columns add to {} together, beyond the curves of each: its part of the variation "
+    "(half of it is counted above with either column), then its heat map, with missing values "
+    "beyond the edges. Blue is more, red is less, gray where two deviations of the noise reach "
+    "zero."
+)
+
+
 def _columns_section(model: Reportable, form: PlainModel) -> Html:
-    return sections.section(
-        "columns",
-        "Feature importance",
-        tag("p", IMPORTANCES),
-        importance_bars(model),
-        *_curves(model, form),
-    )
-
-
-def _curves(model: Reportable, form: PlainModel) -> list[Html]:
     target_words = "the number" if form.classes is None else "the score"
     if form.survival is not None:
         target_words = "the log-odds of an event by any time"
     if form.classes is not None and len(form.classes) == 2:
         target_words += f" of {form.classes[1]}"
+    parts = [tag("p", IMPORTANCES), importance_bars(model)]
     if trees_that_fit(form) < len(form.trees):
-        return [tag("p", "hedgerow.feature_effect(model, column) has the curve of each column.")]
-    return [
-        tag("h3", "Feature effects"),
-        tag(
-            "p",
-            f"What a column adds to {target_words}, all else averaged; its bins from left to "
-            "right, as wide as each other. The band is two deviations of the noise to either side. "
-            "Read off the released model, so nothing more was spent.",
-        ),
-        *([sections.legend(form.classes or ())] if form.outputs > 2 else []),
-        tag("div", *effect_figures(model), class_="columns"),
-        *(_surfaces(model, target_words) if any(form.pairs) else []),
-    ]
-
-
-def _surfaces(model: Reportable, target_words: str) -> list[Html]:
-    words = (
-        f"What two columns add to {target_words} together, beyond the curves of each: its part of "
-        "the variation (half of it is counted above with either column), then its heat map, with "
-        "missing values beyond the edges. Blue is more, red is less, gray where two deviations of "
-        "the noise reach zero."
-    )
-    return [tag("h3", "Surfaces"), tag("p", words), *surface_figures(model)]
+        parts += [tag("p", "hedgerow.feature_effect(model, column) has the curve of each column.")]
+    else:
+        parts += [tag("h3", "Feature effects"), tag("p", FEATURE_EFFECTS.format(target_words))]
+        parts += [sections.legend(form.classes or ())] if form.outputs > 2 else []
+        parts += [tag("div", *effect_figures(model), class_="columns")]
+        if any(form.pairs):
+            parts += [tag("h3", "Surfaces"), tag("p", SURFACES.format(target_words))]
+            parts += surface_figures(model)
+    return sections.section("columns", "Feature importance", *parts)
 
 
 def _why_section(form: PlainModel) -> Html:
     if trees_that_fit(form) < len(form.trees):
         words = "The model is too large for a page. Ask hedgerow.explain(model, rows) instead."
         return sections.section("why", "Why?", tag("p", words))
-    buttons = tag(
-        "div",
-        tag("button", "Say why", type="submit", class_="main"),
-        tag("button", "Clear", type="reset"),
-        class_="buttons",
-    )
-    return sections.section(
-        "why",
-        "Why?",
-        tag("p", "Type a record; leave empty what is not known. It stays in this page."),
-        tag(
-            "div",
-            tag("form", *sections.fields(form), buttons, id="why-form", autocomplete="off"),
-            tag("div", "", id="why-answer", role="status", aria_live="polite"),
-            class_="panel",
-        ),
-    )
+    say = tag("button", "Say why", type="submit", class_="main")
+    buttons = tag("div", say, tag("button", "Clear", type="reset"), class_="buttons")
+    form_tag = tag("form", *sections.fields(form), buttons, id="why-form", autocomplete="off")
+    answer = tag("div", "", id="why-answer", role="status", aria_live="polite")
+    words = "Type a record; leave empty what is not known. It stays in this page."
+    panel = tag("div", form_tag, answer, class_="panel")
+    return sections.section("why", "Why?", tag("p", words), panel)
 
 
 def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
-    score = model.model_.score
-    curves = [mean_of_curve(model, curve).tolist() for curve in score.curves]
+    curves = model.model_.score.curves
+    rows = None  # noisy records of each leaf, if all trees have them
+    if have_all_leaves(model):
+        rows = [
+            in_page_digits([float(leaf.masses.clip(0.0).sum()) for leaf in tree.leaves])
+            for tree in model.leaf_statistics_
+        ]
     return script_data(form, model.model_.parts) | {
-        "curve_columns": [curve.feature for curve in score.curves],
-        "curve_means": curves,
-        "rows": _rows(model),
+        "curve_columns": [curve.feature for curve in curves],
+        "curve_means": [mean_of_curve(model, curve).tolist() for curve in curves],
+        "rows": rows,
         "leaves": _leaves(model) if is_one_tree(model) else None,
         "unit": _unit(model),
         "survival": script_survival(model),
     }
-
-
-def _rows(model: Reportable) -> list[list[float]] | None:
-    """Noisy records of each leaf, if all trees have them."""
-    tree_statistics = model.leaf_statistics_
-    if len(tree_statistics) != len(model.model_.score.trees) or not all(
-        tree.leaves for tree in tree_statistics
-    ):
-        return None
-    return [
-        in_page_digits([float(leaf.masses.clip(0.0).sum()) for leaf in tree.leaves])
-        for tree in tree_statistics
-    ]
 
 
 def _leaves(model: Reportable) -> list[dict[str, Any]]:
@@ -301,13 +251,6 @@ def _unit(model: Reportable) -> str:
     if model.model_.output is Output.MEAN:
         return "Numbers are added to the probability of the class that is named."
     return "Numbers are added to the log-odds of the class that is named."
-
-
-def _parameters(model: Reportable) -> dict[str, Any]:
-    hidden = ("schema", "ledger", "progress")
-    return {
-        k: v for k, v in model.get_params(deep=False).items() if k not in hidden and v is not None
-    }
 
 
 def page_file(name: str) -> str:
@@ -341,23 +284,17 @@ def card(model: Reportable) -> str:
         "font-family:system-ui,sans-serif"
     )
     facts = f"{title_of(form)}: {sections.made_of(form)}, from {len(form.grids)} columns"
-    lines = [
-        tag("strong", facts),
-        tag("div", f"{statement.summary} · {statement.unit}"),
-        *(tag("div", line) for line in sections.meaning_lines(statement)),
-        tag(
-            "div",
-            "model.report() shows the whole page, model.report(path) writes it.",
-            style="opacity:.75",
-        ),
-    ]
-    return str(tag("div", *lines, style=style))
+    lines = [f"{statement.summary} · {statement.unit}", *sections.meaning_lines(statement)]
+    more = "model.report() shows the whole page, model.report(path) writes it."
+    parts = [tag("strong", facts), *(tag("div", line) for line in lines)]
+    return str(tag("div", *parts, tag("div", more, style="opacity:.75"), style=style))
 
 
 # The live page of a run: styled like the report, filled by events.
 
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
 NO_TREE = "No tree has begun. Of several trees the newest is shown."
+SPENT = "Part of the budget that is spent"
 
 
 class LivePart(NamedTuple):
@@ -372,46 +309,28 @@ class LivePart(NamedTuple):
 
 def live_page(title: str, parts: Sequence[LivePart]) -> str:
     """The page of a live view; several studies are a list that folds."""
-    head = tag(
-        "div",
-        tag("div", tag("p", LOGO, "hedgerow, live", class_="kicker"), tag("h1", title)),
-        class_="title",
-    )
-    shown = [(_live_facts(part, k), _live_sections(part, k)) for k, part in enumerate(parts)]
-    if len(parts) == 1:
-        top, sections = [shown[0][0]], shown[0][1]
-    else:
-        briefs = [tag("span", "", id=_live_id("brief", k)) for k in range(len(parts))]
-        names = [
-            tag("summary", tag("h2", part.name), " ", brief)
-            for part, brief in zip(parts, briefs, strict=True)
+    words = tag("div", tag("p", LOGO, "hedgerow, live", class_="kicker"), tag("h1", title))
+    head, main = [tag("div", words, class_="title")], []
+    for place, part in enumerate(parts):
+        cards = [
+            tag("div", tag("dt", words), tag("dd", "...", id=_live_id(name, place)))
+            for name, words in part.facts.items()
         ]
-        top, sections = [], [
-            tag("details", name, facts, *inner, class_="study", open="open")
-            for name, (facts, inner) in zip(names, shown, strict=True)
-        ]  # fmt: skip
-    main = tag("main", tag("div", *sections, class_="inner"), aria_live="polite")
-    return join_html(
-        [
-            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
-            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Html(f'<meta http-equiv="Content-Security-Policy" content="{LIVE_POLICY}">'),
-            Html('<link rel="icon" href="data:,">'),
-            tag("title", f"{title} · hedgerow"),
-            Html(f"<style>{page_file('page.css')}</style></head><body>"),
-            tag("header", tag("div", head, *top, class_="inner")),
-            main,
-            Html(f"<script>{page_file('live.js')}</script></body></html>\n"),
-        ]
+        facts, inner = tag("dl", *cards, class_="facts"), _live_sections(part, place)
+        if len(parts) == 1:
+            head, main = [*head, facts], inner
+            break
+        brief = tag("span", "", id=_live_id("brief", place))
+        name = tag("summary", tag("h2", part.name), " ", brief)
+        main.append(tag("details", name, facts, *inner, class_="study", open="open"))
+    return document(
+        title,
+        page_file("page.css"),
+        tag("header", tag("div", *head, class_="inner")),
+        tag("main", tag("div", *main, class_="inner"), aria_live="polite"),
+        Html(f"<script>{page_file('live.js')}</script>"),
+        policy=LIVE_POLICY,
     )
-
-
-def _live_facts(part: LivePart, place: int) -> Html:
-    cards = [
-        tag("div", tag("dt", words), tag("dd", "...", id=_live_id(name, place)))
-        for name, words in part.facts.items()
-    ]
-    return tag("dl", *cards, class_="facts")
 
 
 def _live_id(name: str, place: int) -> str:
@@ -419,23 +338,20 @@ def _live_id(name: str, place: int) -> str:
 
 
 def _live_sections(part: LivePart, place: int) -> list[Html]:
-    bar = Html(
-        '<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
-        'aria-label="Part of the budget that is spent"><rect class="left" width="620" height="22"/>'
-        f'<rect class="c1" id="{_live_id("bar", place)}" width="0" height="22"/></svg>'
+    own = {name: _live_id(name, place) for name in ("bar", "tree", "each-site", "events")}
+    bars = (
+        '<rect class="left" width="620" height="22"/>'
+        f'<rect class="c1" id="{own["bar"]}" width="0" height="22"/>'
     )
-    own = {name: _live_id(name, place) for name in ("tree", "each-site", "events")}
-    tree = tag("ul", "", id=own["tree"], class_="live-tree", aria_live="off")
-    heads = [tag("th", words, scope="col") for words in ("Site", "State", "Last answer")]
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", id=own["each-site"]))
-    sites = tag("details", tag("summary", "Sites, one by one"), table, open="open")
-    tree_section = tag(
-        "section", tag("h2", "The tree so far"), tag("p", NO_TREE, class_="small"), tree
-    )
+    out = [tag("section", tag("h2", part.budget), sections.stack(bars, SPENT))]
+    if part.has_sites:
+        heads = [tag("th", words, scope="col") for words in ("Site", "State", "Last answer")]
+        table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", id=own["each-site"]))
+        sites = tag("details", tag("summary", "Sites, one by one"), table, open="open")
+        out.append(tag("section", tag("h2", "Sites"), sites))
+    if part.has_tree:
+        note = tag("p", NO_TREE, class_="small")
+        tree = tag("ul", "", id=own["tree"], class_="live-tree", aria_live="off")
+        out.append(tag("section", tag("h2", "The tree so far"), note, tree))
     events = tag("ol", "", id=own["events"], class_="live-events")
-    return [
-        tag("section", tag("h2", part.budget), bar),
-        *([tag("section", tag("h2", "Sites"), sites)] if part.has_sites else []),
-        *([tree_section] if part.has_tree else []),
-        tag("section", tag("h2", "What happened"), events),
-    ]
+    return [*out, tag("section", tag("h2", "What happened"), events)]

@@ -11,12 +11,11 @@ from hedgerow.report.importances import (
     FeatureEffect,
     PairEffect,
     feature_effect,
-    importance_deviations,
     importances,
     pair_effect,
     pair_importances,
 )
-from hedgerow.report.page.html import Html, bullet_list, tag
+from hedgerow.report.page.html import Html, bullet_list, picture, tag
 from hedgerow.report.view import DEVIATIONS
 from hedgerow.report.weighing import Readable
 from hedgerow.schema.arrays import FloatArray
@@ -40,32 +39,25 @@ BAND_ROOM = 1.6
 
 def importance_bars(model: Readable) -> Html:
     """A bar for each important column, with a line across its end as long as the noise."""
-    spread = dict(zip(model.schema_.names, importance_deviations(model).tolist(), strict=True))
-    parts = list(importances(model).items())[:MOST_BARS]
-    return _bars({name: (part, spread[name]) for name, part in parts if part}, "importances")
+    parts = importances(model)
+    spread, shown = parts.deviations, list(parts.items())[:MOST_BARS]
+    return _bars({name: (part, spread[name]) for name, part in shown if part}, "importances")
 
 
-def _bars(parts: Mapping[str, tuple[float, float]], name: str) -> Html:
+def _bars(parts: Mapping[str, tuple[float, float]], own_id: str) -> Html:
     top = max((part + DEVIATIONS * spread for part, spread in parts.values()), default=1.0)
-    rows = [_importance(words, p, DEVIATIONS * spread, top) for words, (p, spread) in parts.items()]
-    return tag("div", *rows, class_="shares", id=name)
-
-
-def _importance(name: str, part: float, noise: float, top: float) -> Html:
-    low, high = max(part - noise, 0.0) / top, (part + noise) / top
-    place = f"left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%"
-    bar = tag(
-        "span",
-        tag("span", "", class_="part k0", style=f"flex-basis:{100 * part / top:.1f}%"),
-        *([tag("span", "", class_="whisker", style=place)] if noise else []),
-        class_="bar",
-        aria_hidden="true",
-    )
-    words = f"{part:.1%} ± {noise:.1%}" if noise else f"{part:.1%}"
-    return tag(
-        "div", tag("span", name, class_="words"), bar, tag("span", words, class_="value"),
-        class_="share",
-    )  # fmt: skip
+    rows = []
+    for name, (part, spread) in parts.items():
+        noise = DEVIATIONS * spread
+        low, high = max(part - noise, 0.0) / top, (part + noise) / top
+        place = f"left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%"
+        bars = [tag("span", "", class_="part k0", style=f"flex-basis:{100 * part / top:.1f}%")]
+        bars += [tag("span", "", class_="whisker", style=place)] if noise else []
+        bar = tag("span", *bars, class_="bar", aria_hidden="true")
+        value = f"{part:.1%} ± {noise:.1%}" if noise else f"{part:.1%}"
+        words = tag("span", name, class_="words"), bar, tag("span", value, class_="value")
+        rows.append(tag("div", *words, class_="share"))
+    return tag("div", *rows, class_="shares", id=own_id)
 
 
 def effect_figures(model: Readable) -> list[Html]:
@@ -89,14 +81,16 @@ def _figure(effect: FeatureEffect, grid: Grid, reach: float) -> Html:
         f"{_draw_curves(effect, reach)}{_axis(effect, grid)}"
         f'<text x="0" y="12">{reach:+.2g}</text><text x="0" y="{HIGH - 3}">{-reach:+.2g}</text>'
     )
-    picture = Html(
-        f'<svg viewBox="0 0 {WIDE} {HIGH + 20}" role="img" aria-label="{_escape(_words(effect))}">'
-        f"{inner}</svg>"
-    )
+    bins = zip(effect.words, effect.values[:, -1], effect.deviations[:, -1], strict=True)
+    label = "; ".join(f"{words} {_with_noise(*numbers)}" for words, *numbers in list(bins)[:8])
     ends = [(effect.values[-1, k], effect.deviations[-1, k]) for k in _outputs(effect)]
-    words = ", ".join(f"{value:+.2g} ± {_noise(DEVIATIONS * noise)}" for value, noise in ends)
-    missing = tag("div", f"missing: {words}", class_="small")
-    return tag("figure", tag("figcaption", effect.feature), picture, missing)
+    missing = f"missing: {', '.join(_with_noise(*numbers) for numbers in ends)}"
+    return tag(
+        "figure",
+        tag("figcaption", effect.feature),
+        picture(inner, f"0 0 {WIDE} {HIGH + 20}", label),
+        tag("div", missing, class_="small"),
+    )
 
 
 def surface_figures(model: Readable) -> list[Html]:
@@ -129,9 +123,10 @@ def _map(effect: PairEffect, grids: Sequence[Grid], reach: float, names: Sequenc
     For three or more classes, shows the class whose score the columns change most.
     """
     output = int(np.argmax((effect.values**2).sum(axis=(0, 1))))
-    values, noise = effect.values[..., output], DEVIATIONS * effect.deviations[..., output]
+    values, spread = effect.values[..., output], effect.deviations[..., output]
     title = " with ".join(effect.features) + (f": {names[output]}" if len(names) > 2 else "")
-    levels, faint = np.rint(SHADES * values / reach).astype(int), np.abs(values) < noise
+    levels = np.rint(SHADES * values / reach).astype(int)
+    faint = np.abs(values) < DEVIATIONS * spread
     up, right = (_places(n) for n in values.shape)
     inner = "".join(
         _rect(levels[k, m], faint[k, m], (LEFT + x, SIDE - y - h, w, h))
@@ -143,19 +138,18 @@ def _map(effect: PairEffect, grids: Sequence[Grid], reach: float, names: Sequenc
         (LEFT - 4.0, SIDE, low, "end"), (LEFT - 4.0, 10.0, high, "end"),
         (LEFT, SIDE + 14.0, first, "start"), (LEFT + SIDE, SIDE + 14.0, last, "end"),
     ):  # fmt: skip
-        inner += f'<text x="{x}" y="{y}" text-anchor="{anchor}">{_escape(words)}</text>'
+        inner += tag("text", words, x=x, y=y, text_anchor=anchor)
     order = np.unravel_index(np.argsort(-np.abs(values), axis=None)[:MOST_NAMED], values.shape)
     rows, columns = effect.words
     named = [
-        f"{rows[k]} with {columns[m]}: {values[k, m]:+.2g} ± {_noise(noise[k, m])}"
+        f"{rows[k]} with {columns[m]}: {_with_noise(values[k, m], spread[k, m])}"
         for k, m in zip(*order, strict=True)
     ]
-    label = _escape("; ".join([title, *named]))
     box = f"0 {-BEYOND} {WIDE} {SIDE + BEYOND + 20}"
     return tag(
         "figure",
         tag("figcaption", title),
-        Html(f'<svg viewBox="{box}" role="img" aria-label="{label}">{inner}</svg>'),
+        picture(inner, box, "; ".join([title, *named])),
         tag("div", "Up: {}. To the right: {}.".format(*effect.features), class_="small"),
         tag("details", tag("summary", "Largest values"), bullet_list(named), class_="small"),
     )
@@ -222,39 +216,28 @@ def _short(words: str, length: int) -> str:
 
 
 def _tick(place: float, words: str, anchor: str) -> str:
-    x, y = WIDE * place, HIGH + 14
-    return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{_escape(words)}</text>'
+    return tag("text", words, x=f"{WIDE * place:.1f}", y=HIGH + 14, text_anchor=anchor)
 
 
-def _words(effect: FeatureEffect) -> str:
-    bins = zip(
-        effect.words, effect.values[:, -1], DEVIATIONS * effect.deviations[:, -1], strict=True
-    )
-    return "; ".join(f"{w} {value:+.2g} ± {_noise(noise)}" for w, value, noise in list(bins)[:8])
-
-
-def _noise(deviation: float) -> str:
-    """Noise in one digit, without an exponent for numbers that people can read."""
-    return f"{deviation:.1g}" if deviation < 9.5 else f"{deviation:.0f}"
+def _with_noise(value: float, deviation: float) -> str:
+    """A value and two deviations, in one digit without an exponent where people can read it."""
+    noise = DEVIATIONS * deviation
+    return f"{value:+.2g} ± {noise:.1g}" if noise < 9.5 else f"{value:+.2g} ± {noise:.0f}"
 
 
 def _draw_curves(effect: FeatureEffect, reach: float) -> str:
     """A band and a line per output; bins are adjacent and equally wide."""
     bin_range = slice(0, -1) if len(effect.values) > 1 else slice(None)  # the last bin is missing
-    low, high = effect.band
-    outputs = _outputs(effect)
-    bands = [
-        f'<polygon class="band k{min(k, 6)}" points="'
-        f'{_points(high[bin_range, k], reach)} {_points(low[bin_range, k], reach, back=True)}"/>'
-        for k in outputs
-        if effect.deviations.any()
-    ]
-    lines = [
-        f'<polyline class="curve k{min(k, 6)}" points="'
-        f'{_points(effect.values[bin_range, k], reach)}"/>'
-        for k in outputs
-    ]
-    return "".join(bands + lines)
+    bands, lines = "", ""
+    for k in _outputs(effect):
+        line, low, high = (
+            _points(values[bin_range, k], reach) for values in (effect.values, *effect.band)
+        )
+        lines += f'<polyline class="curve k{min(k, 6)}" points="{" ".join(line)}"/>'
+        if effect.deviations.any():
+            edge = " ".join([*high, *low[::-1]])
+            bands += f'<polygon class="band k{min(k, 6)}" points="{edge}"/>'
+    return bands + lines
 
 
 def _outputs(effect: FeatureEffect) -> list[int]:
@@ -263,14 +246,7 @@ def _outputs(effect: FeatureEffect) -> list[int]:
     return [1] if many == 2 else list(range(many))
 
 
-def _points(values: FloatArray, reach: float, back: bool = False) -> str:
+def _points(values: FloatArray, reach: float) -> list[str]:
     width = WIDE / len(values)
     places = HIGH / 2 - np.clip(values / reach, -1.0, 1.0) * (HIGH / 2 - MARGIN)
-    points = [
-        f"{x:.1f},{y:.1f}" for k, y in enumerate(places) for x in (k * width, (k + 1) * width)
-    ]
-    return " ".join(points[::-1] if back else points)
-
-
-def _escape(text: str) -> str:
-    return str(tag("i", text))[3:-4].replace('"', "&quot;")
+    return [f"{x:.1f},{y:.1f}" for k, y in enumerate(places) for x in (k * width, (k + 1) * width)]

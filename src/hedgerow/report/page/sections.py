@@ -9,12 +9,11 @@ from typing import Any
 
 from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.statement.record import RoundRecord, RunRecord
-from hedgerow.privacy.statement.spending import Part, Spending
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.statement.wording import dp_model_words, meaning_words, percent
 from hedgerow.report.evaluation import HIDDEN_BY_NOISE, Evaluation, Measured, measure_name
 from hedgerow.report.measures import CalibrationBin, EstimatedMeasure
-from hedgerow.report.page.html import Html, bullet_list, join_html, table, tag
+from hedgerow.report.page.html import Html, bullet_list, join_html, picture, table, tag
 from hedgerow.report.plain import PlainModel
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.secagg.envelope import SignedHeader
@@ -34,12 +33,16 @@ def glance(model: PlainModel, statement: PrivacyStatement, run: RunRecord) -> Ht
         ("Predicts", task),
         ("From", many(len(model.grids), "column")),
         ("Made of", made_of(model)),
-        ("Trained on", "one site" if statement.n_sites == 1 else many(statement.n_sites, "site")),
+        ("Trained on", sites_words(statement)),
         ("In", many(len(run.rounds), "round")),
         ("Each site sent", in_bytes(sum(r.bytes_out for r in run.rounds))),
     ]
     cards = [tag("div", tag("dt", name), tag("dd", words)) for name, words in facts]
     return tag("dl", *cards, class_="facts")
+
+
+def sites_words(statement: PrivacyStatement) -> str:
+    return "one site" if statement.n_sites == 1 else many(statement.n_sites, "site")
 
 
 def guarantee_card(statement: PrivacyStatement) -> Html:
@@ -68,21 +71,15 @@ def meaning_lines(statement: PrivacyStatement) -> list[str]:
 
 def guarantee(statement: PrivacyStatement) -> Html:
     words = meaning_lines(statement)
+    lead = f"{words[0]} This holds for whoever sees the model, whatever else they know."
+    against = table(["Against", "Guarantee"], statement.trust, "Against whom the guarantee holds")
     return section(
         "guarantee",
         "The guarantee",
-        tag(
-            "p",
-            f"{words[0]} This holds for whoever sees the model, whatever else they know.",
-            class_="lead",
-        ),
+        tag("p", lead, class_="lead"),
         _meter(statement.meaning.guess),
         tag("p", words[1]),
-        table(
-            ["Against", "Guarantee"],
-            [(adversary, bound) for adversary, bound in statement.trust],
-            "Against whom the guarantee holds",
-        ),
+        against,
         _numbers(statement),
     )
 
@@ -98,9 +95,7 @@ def _meter(guess: float) -> Html:
         f'<text x="610" y="58" text-anchor="end">certain 100 %</text>'
         f'<text class="mark" x="{10 + min(max(x, 20), 560):.1f}" y="18">≤ {percent(guess)}</text>'
     )
-    return Html(
-        f'<svg class="meter" viewBox="0 0 620 66" role="img" aria-label="{label}">{inner}</svg>'
-    )
+    return picture(inner, "0 0 620 66", label, class_="meter")
 
 
 def _numbers(statement: PrivacyStatement) -> Html:
@@ -115,19 +110,13 @@ def _numbers(statement: PrivacyStatement) -> Html:
         ("Schema", statement.schema_source),
         ("Inexact sampling adds to delta", format_above(statement.delta_slack, 2)),
         *(
-            (
-                f"Attack with {percent(alarms)} false positives",
-                f"succeeds at most {percent(success_rate)}",
-            )
-            for alarms, success_rate in statement.meaning.found
+            (f"Attack with {percent(alarms)} false positives", f"succeeds at most {percent(most)}")
+            for alarms, most in statement.meaning.found
         ),
         *((f"Mechanism, {m.part:.1%}", m.what) for m in statement.mechanisms),
     ]
-    return tag(
-        "details",
-        tag("summary", "The guarantee in numbers"),
-        table(["What", "Value"], rows, "The guarantee in numbers"),
-    )
+    title = "The guarantee in numbers"
+    return tag("details", tag("summary", title), table(["What", "Value"], rows, title))
 
 
 def not_protected(statement: PrivacyStatement) -> Html:
@@ -157,13 +146,10 @@ def origin(
         "be drawn again. The same study on the same rows gives another model, with the same "
         "guarantee."
     )
-    return section(
-        "origin",
-        "Where it comes from",
-        table(["What", "Value"], rows, "Versions, parameters and hashes"),
-        tag("p", how),
-        tag("pre", 'import hedgerow\nmodel = hedgerow.load("model.json")  # verified', tabindex=0),
-    )
+    versions = table(["What", "Value"], rows, "Versions, parameters and hashes")
+    load = 'import hedgerow\nmodel = hedgerow.load("model.json")  # verified'
+    code = tag("pre", load, tabindex=0)
+    return section("origin", "Where it comes from", versions, tag("p", how), code)
 
 
 def fields(model: PlainModel) -> Iterator[Html]:
@@ -176,17 +162,11 @@ def fields(model: PlainModel) -> Iterator[Html]:
                 f'<input id="{name}" inputmode="decimal" autocomplete="off" placeholder="{hint}">'
             )
         else:
-            field = _choices(name, grid.values, grid.other)
+            values = [*grid.values, *(["any other value"] if grid.other else [])]
+            options = [tag("option", value, value=k) for k, value in enumerate(values)]
+            field = tag("select", tag("option", "missing", value=""), *options, id=name)
         label = grid.feature if grid.kind is not ColumnKind.HASHED else f"{grid.feature} (bucket)"
-        yield tag("div", Html(str(tag("label", label, for_=name))), field, class_="field")
-
-
-def _choices(name: str, values: Sequence[str], has_other: bool) -> Html:
-    options = [tag("option", "missing", value="")]
-    options += [tag("option", value, value=k) for k, value in enumerate(values)]
-    if has_other:
-        options.append(tag("option", "any other value", value=len(values)))
-    return tag("select", *options, id=name)
+        yield tag("div", tag("label", label, for_=name), field, class_="field")
 
 
 def many(count: int, word: str) -> str:
@@ -210,38 +190,34 @@ ALIKE = (
 
 
 def spent(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> Html:
+    title = "Budget used"
     if statement.spent_fraction is None:
-        return section(
-            "spent", "Budget used", tag("p", "No noise was added: there is no guarantee.")
-        )
-    rows = [
-        (
-            tag("span", tag("span", "", class_=f"chip c{k % 6}"), f" {_round_words(line.rounds)}"),
-            line.what,
-            f"{line.part:.1%}",
-        )
-        for k, line in enumerate(statement.spending)
+        return section("spent", title, tag("p", "No noise was added: there is no guarantee."))
+    slices = [
+        *((f"c{k % 6}", _round_words(s.rounds), s) for k, s in enumerate(statement.spending)),
+        *(("left", "left", part) for part in statement.unspent),
     ]
-    rows += [
-        (tag("span", tag("span", "", class_="chip left"), " left"), p.what, f"{p.part:.1%}")
-        for p in statement.unspent
+    rows = [
+        (tag("span", tag("span", "", class_=f"chip {kind}"), f" {when}"), p.what, f"{p.part:.1%}")
+        for kind, when, p in slices
     ]
     rows += [
         (tag("span", _round_words(s.rounds)), f"{s.what}, of held-out records", f"{s.part:.1%}")
         for s in statement.held_out
     ]
+    bars, x = "", 0.0
+    for kind, _, p in slices:
+        place = f'x="{620 * x:.2f}" y="0" width="{620 * p.part:.2f}" height="22"'
+        bars, x = f'{bars}<rect class="{kind}" {place}/>', x + p.part
+    whole = sum(p.part for p in statement.spending)
+    label = f"A bar of the whole budget; {whole:.1%} of it was spent."
     words = (
         f"{statement.spent_fraction:.1%} of the budget (worst-case record); what was released has "
         f"epsilon {format_above(statement.spent_epsilon)}."
     )
-    return section(
-        "spent",
-        "Budget used",
-        tag("p", words),
-        _stack(statement.spending, statement.unspent),
-        table(["Rounds", "For", "Part"], rows, "The budget, round by round"),
-        *_site_by_site(statement, signatures),
-    )
+    rounds = table(["Rounds", "For", "Part"], rows, "The budget, round by round")
+    each = _site_by_site(statement, signatures)
+    return section("spent", title, tag("p", words), stack(bars, label), rounds, *each)
 
 
 def _site_by_site(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> list[Html]:
@@ -250,7 +226,11 @@ def _site_by_site(statement: PrivacyStatement, signatures: dict[str, Any] | None
         sites = "the site" if statement.n_sites == 1 else f"each of the {statement.n_sites} sites"
         words = f"The same charge stands in the ledger of {sites}: every site answers every round."
         return [tag("p", words, class_="small")]
-    costs = _receipts(signatures["receipts"])
+    receipts = {
+        name: SignedHeader.read(bytes.fromhex(text))
+        for name, text in sorted(signatures["receipts"].items())
+    }
+    costs = {name: Fraction(own.header.ledger.spent) for name, own in receipts.items()}
     most = max(costs.values())
     rows = [
         (name, f"{float(cost / most) * statement.spent_fraction:.1%}" if most else "0.0%")
@@ -279,36 +259,13 @@ def _closing_words(names: Iterable[str], signatures: dict[str, Any]) -> str:
     return f"{final}{anew} {clever}"
 
 
-def _receipts(receipt_texts: dict[str, str]) -> dict[str, Fraction]:
-    headers = {
-        name: SignedHeader.read(bytes.fromhex(text)) for name, text in sorted(receipt_texts.items())
-    }
-    return {name: Fraction(receipt.header.ledger.spent) for name, receipt in headers.items()}
-
-
 def _round_words(rounds: str) -> str:
     return f"round {rounds}" if rounds[:1].isdigit() else rounds
 
 
-def _stack(spending: Sequence[Spending], unspent: Sequence[Part]) -> Html:
-    x, parts = 0.0, []
-    for k, line in enumerate(spending):
-        parts.append(_slice(x, line.part, f"c{k % 6}"))
-        x += line.part
-    for left in unspent:
-        parts.append(_slice(x, left.part, "left"))
-        x += left.part
-    label = f"A bar of the whole budget; {sum(p.part for p in spending):.1%} of it was spent."
-    return Html(
-        f'<svg class="stack" viewBox="0 0 620 22" preserveAspectRatio="none" role="img" '
-        f'aria-label="{label}">{"".join(parts)}</svg>'
-    )
-
-
-def _slice(start: float, part: float, kind: str) -> str:
-    return (
-        f'<rect class="{kind}" x="{620 * start:.2f}" y="0" width="{620 * part:.2f}" height="22"/>'
-    )
+def stack(bars: str, label: str) -> Html:
+    """A bar of the whole budget, 620 wide."""
+    return picture(bars, "0 0 620 22", label, class_="stack", preserveAspectRatio="none")
 
 
 def left(run: RunRecord, statement: PrivacyStatement) -> Html:
@@ -331,24 +288,18 @@ def left(run: RunRecord, statement: PrivacyStatement) -> Html:
         )
         for r in run.rounds
     ]
-    rounds = table(
-        ["Round", "Asked", "Sites", "Numbers", "Sent"], rows, "Every round, as a site saw it"
-    )
-    return section(
-        "left",
-        "What left each site",
-        tag("p", words),
-        *([tag("p", ALIKE, class_="small")] if statement.n_sites > 1 else []),
-        tag("details", tag("summary", f"All {len(rows)} rounds"), rounds),
-    )
+    head = ["Round", "Asked", "Sites", "Numbers", "Sent"]
+    rounds = table(head, rows, "Every round, as a site saw it")
+    notes = [tag("p", ALIKE, class_="small")] if statement.n_sites > 1 else []
+    every = tag("details", tag("summary", f"All {len(rows)} rounds"), rounds)
+    return section("left", "What left each site", tag("p", words), *notes, every)
 
 
 def _manifest(record: RoundRecord) -> Html:
     lines = [tag("div", line) for line in record.manifest[:MANIFEST_LINES]]
     more = len(record.manifest) - MANIFEST_LINES
-    return join_html(
-        [*lines, *([tag("div", f"and {more} more", class_="small")] if more > 0 else [])]
-    )
+    rest = [tag("div", f"and {more} more", class_="small")] if more > 0 else []
+    return join_html([*lines, *rest])
 
 
 # The quality of a model with a stored evaluation: every number with its interval.
@@ -387,31 +338,21 @@ SIDE, MARGIN = 220.0, 24.0
 def evaluation(
     result: Evaluation | None, classes: tuple[str, ...] | None, statement: PrivacyStatement
 ) -> Html:
+    title = "How good it is"
     if result is None:
         words = NOT_EVALUATED + how_to_evaluate(statement)
-        return section("evaluation", "How good it is", tag("p", words))
-    groups = result.parts[0]
-    paid = result.privacy_
+        return section("evaluation", title, tag("p", words))
+    groups, paid = result.parts[0], result.privacy_
     words = (
         f"Measured by one private query over records that were given for it. They paid for it: "
         f"{paid.summary}; {paid.unit}. Intervals hold {result.confidence:.0%} of the "
         "time and count both, that records are a sample and the noise."
     )
-    return section(
-        "evaluation",
-        "How good it is",
-        tag("p", words),
-        tag("p", _who_paid(result), class_="small"),
-        *(_group(group_measures, len(groups) > 1, classes or ()) for group_measures in groups),
-    )
-
-
-def _who_paid(result: Evaluation) -> str:
-    """How the cost of the evaluation and that of the model combine; see `evaluate`."""
-    if result.privacy_.held_out:
-        return IN_THE_RUN
-    words = result.privacy_.caveats[0]
-    return f"{words[0].upper()}{words[1:]}"
+    note = paid.caveats[0]  # how this cost and that of the model combine; see `evaluate`
+    who_paid = IN_THE_RUN if paid.held_out else f"{note[0].upper()}{note[1:]}"
+    parts = [tag("p", words), tag("p", who_paid, class_="small")]
+    parts += [_group(measured, len(groups) > 1, classes or ()) for measured in groups]
+    return section("evaluation", title, *parts)
 
 
 def _group(group_measures: Measured, has_name: bool, classes: tuple[str, ...]) -> Html:
@@ -422,14 +363,11 @@ def _group(group_measures: Measured, has_name: bool, classes: tuple[str, ...]) -
         (measure_title(name, classes), f"{m.value:.3f}", interval_words(m))
         for name, m in group_measures.measures.items()
     ]
-    measures = table(["Measure", "Estimate", "Interval"], rows, "What was measured")
-    caption = "Probability: predicted, and observed among the records"
-    picture = (
-        [calibration_figure(group_measures.calibration, caption)]
-        if group_measures.calibration
-        else []
-    )
-    return tag("div", *title, measures, *picture, class_="measured")
+    parts = [*title, table(["Measure", "Estimate", "Interval"], rows, "What was measured")]
+    if group_measures.calibration:
+        caption = "Probability: predicted, and observed among the records"
+        parts.append(calibration_figure(group_measures.calibration, caption))
+    return tag("div", *parts, class_="measured")
 
 
 def measure_title(name: str, classes: tuple[str, ...]) -> str:
@@ -454,37 +392,28 @@ def legend(names: Sequence[str]) -> Html:
 
 def calibration_figure(bins: tuple[CalibrationBin, ...], caption: str) -> Html:
     """Predicted against observed probability, with the diagonal."""
-    visible_bins = [b for b in bins if not math.isnan(b.share.value)]
-    marks = "".join(_mark(b) for b in visible_bins)
-    words = "; ".join(
-        f"predicted {b.low:.2g} to {b.high:.2g}, "
-        f"observed {b.share.value:.2f} ({interval_words(b.share)})"
-        for b in visible_bins
-    )
-    low, high = MARGIN, MARGIN + SIDE
+    low, high, inner, words = MARGIN, MARGIN + SIDE, "", []
+    for b in bins:
+        share, x = b.share, MARGIN + SIDE * (b.low + b.high) / 2.0
+        if math.isnan(share.value):
+            continue
+        top, middle, bottom = (
+            4.0 + SIDE * (1.0 - min(max(v, 0.0), 1.0)) for v in (share.high, share.value, share.low)
+        )
+        inner += (
+            f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'
+            f'<circle class="dot" cx="{x:.1f}" cy="{middle:.1f}" r="4"/>'
+        )
+        observed = f"{share.value:.2f} ({interval_words(share)})"
+        words.append(f"predicted {b.low:.2g} to {b.high:.2g}, observed {observed}")
     inner = (
         f'<rect class="frame" x="{low}" y="4" width="{SIDE}" height="{SIDE}"/>'
-        f'<line class="axis" x1="{low}" y1="{SIDE + 4}" x2="{high}" y2="4"/>{marks}'
+        f'<line class="axis" x1="{low}" y1="{SIDE + 4}" x2="{high}" y2="4"/>{inner}'
         f'<text x="{low}" y="{SIDE + 20}">predicted 0</text>'
         f'<text x="{high}" y="{SIDE + 20}" text-anchor="end">1</text>'
         f'<text x="{low - 4}" y="{SIDE + 4}" text-anchor="end">0</text>'
         f'<text x="{low - 4}" y="14" text-anchor="end">1</text>'
     )
-    picture = Html(
-        f'<svg class="calibration" viewBox="0 0 {SIDE + 2 * MARGIN} {SIDE + 26}" role="img" '
-        f'aria-label="{words}">{inner}</svg>'
-    )
-
-    return tag("figure", tag("figcaption", caption), picture, class_="narrow")
-
-
-def _mark(b: CalibrationBin) -> str:
-    x = MARGIN + SIDE * (b.low + b.high) / 2.0
-    top, middle, bottom = (
-        4.0 + SIDE * (1.0 - min(max(v, 0.0), 1.0))
-        for v in (b.share.high, b.share.value, b.share.low)
-    )
-    return (
-        f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'
-        f'<circle class="dot" cx="{x:.1f}" cy="{middle:.1f}" r="4"/>'
-    )
+    box = f"0 0 {SIDE + 2 * MARGIN} {SIDE + 26}"
+    drawing = picture(inner, box, "; ".join(words), class_="calibration")
+    return tag("figure", tag("figcaption", caption), drawing, class_="narrow")

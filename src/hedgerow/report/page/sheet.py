@@ -9,8 +9,8 @@ from pathlib import Path
 from hedgerow.report.evaluation import kept_evaluation
 from hedgerow.report.exports.export import write_file
 from hedgerow.report.page import sections
-from hedgerow.report.page.html import Html, bullet_list, join_html, table, tag
-from hedgerow.report.page.page import POLICY, Reportable, title_of
+from hedgerow.report.page.html import Html, bullet_list, document, picture, table, tag
+from hedgerow.report.page.page import Reportable, title_of
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.schema.features import Mark, Numeric
 from hedgerow.schema.schema import Schema
@@ -160,6 +160,7 @@ def sheet_of(model: Reportable, context: Context) -> str:
         tag("div", tag("h1", f"Privacy sheet: {title_of(form).lower()}"), _first(model, form)),
         _picture(f"hedgerow sha256:{digest}"),
     )
+    line = [tag("div", words) for words in ("Name", "Role, institution", "Date", "Signature")]
     parts = [
         head,
         tag("div", _this_study(model), _all_studies(model, context), class_="two"),
@@ -167,33 +168,21 @@ def sheet_of(model: Reportable, context: Context) -> str:
         _assumptions(model),
         tag("h2", "Decision"),
         tag("p", "This model may be used for the purpose and by the people named here: "),
-        _signatures(),
+        *[tag("div", *line, class_="sign")] * 2,
         tag("h2", "Which model"),
         tag("p", "SHA-256 ", tag("code", digest), f" · hedgerow {statement.release}. Check: ",
             tag("code", "hedgerow verify model.json"), "."),
     ]  # fmt: skip
-    return join_html(
-        [
-            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
-            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-            Html('<link rel="icon" href="data:,">'),
-            tag("title", f"Privacy sheet: {title_of(form)} · hedgerow"),
-            Html(f"<style>{STYLE}</style></head><body>"),
-            tag("main", *parts),
-            Html("</body></html>\n"),
-        ]
-    )
+    return document(f"Privacy sheet: {title_of(form)}", STYLE, tag("main", *parts))
 
 
 def _first(model: Reportable, form: PlainModel) -> Html:
     statement = model.privacy_
-    sites = "one site" if statement.n_sites == 1 else sections.many(statement.n_sites, "site")
     number = "a number" if form.survival is None else "the time to an event"
     task = number if form.classes is None else " or ".join(form.classes[:4])
     words = (
         f"This is a program that predicts {task} from {sections.many(len(form.grids), 'column')}. "
-        f"It was learned from records of {sites}; no record is in it. "
+        f"It was learned from records of {sections.sites_words(statement)}; no record is in it. "
         f"{sections.meaning_lines(statement)[0]}"
     )
     return tag("p", words, class_="lead")
@@ -208,24 +197,18 @@ def _picture(text: str) -> Html:
         if is_black
     )
     side = SIDE + 8
-    return Html(
-        f'<svg viewBox="0 0 {side} {side}" role="img" aria-label="QR code of the model&#39;s '
-        f'SHA-256" shape-rendering="crispEdges"><rect width="{side}" height="{side}" '
-        f'fill="#fff"/><path d="{cells}"/></svg>'
-    )
+    inner = f'<rect width="{side}" height="{side}" fill="#fff"/><path d="{cells}"/>'
+    label = "QR code of the model's SHA-256"
+    return picture(inner, f"0 0 {side} {side}", label, shape_rendering="crispEdges")
 
 
 def _this_study(model: Reportable) -> Html:
     statement = model.privacy_
     spent = statement.spent_fraction
     used = "no noise was added" if spent is None else f"{spent:.1%} of it was used"
-    return tag(
-        "section",
-        tag("h2", "This study"),
-        tag("div", tag("p", statement.summary, class_="big"),
-            tag("p", f"{statement.unit}; {used}."), class_="box"),
-        tag("p", *(f"{line} " for line in sections.meaning_lines(statement)[1:2])),
-    )  # fmt: skip
+    words = tag("p", statement.summary, class_="big"), tag("p", f"{statement.unit}; {used}.")
+    meaning = tag("p", *(f"{line} " for line in sections.meaning_lines(statement)[1:2]))
+    return tag("section", tag("h2", "This study"), tag("div", *words, class_="box"), meaning)
 
 
 NO_LEDGER = (
@@ -278,20 +261,15 @@ def _who(mark: Mark | None) -> str:
 def _evaluation_section(model: Reportable, form: PlainModel, context: Context) -> Html:
     result = kept_evaluation(model)
     rows = [("file", context.verdict)] if context.verdict else []
-    if result is not None:
-        groups = [group for group in result.parts[0] if group.is_told][:1]
-        rows += [
-            (
-                sections.measure_title(name, form.classes or ()),
-                f"{m.value:.3f} ({sections.interval_words(m)})",
-            )
-            for group in groups
-            for name, m in list(group.measures.items())[:6]
-        ]
+    if result is None:
+        rows.append(("how good", sections.how_to_evaluate(model.privacy_)))
+    else:
+        group = next((group for group in result.parts[0] if group.is_told), None)
+        for name, m in list(group.measures.items() if group else ())[:6]:
+            title = sections.measure_title(name, form.classes or ())
+            rows.append((title, f"{m.value:.3f} ({sections.interval_words(m)})"))
         who = "held-out records" if result.privacy_.held_out else "the records it was given"
         rows.append(("paid by", f"{who}: {result.privacy_.summary}"))
-    else:
-        rows.append(("how good", sections.how_to_evaluate(model.privacy_)))
     return tag("section", tag("h2", "What was tested"), table(["What", "Result"], rows, "Tests"))
 
 
@@ -300,15 +278,6 @@ def _assumptions(model: Reportable) -> Html:
     trust = [f"Against {adversary}: {bound}" for adversary, bound in statement.trust]
     notes = [*statement.unprotected, *statement.caveats]
     more = [f"and {len(notes) - MOST_NOTES} more, in the report"] if len(notes) > MOST_NOTES else []
-    return tag(
-        "div",
-        tag("section", tag("h2", "Assumptions"), bullet_list(trust)),
-        tag("section", tag("h2", "Not protected, and notes"),
-            bullet_list([*notes[:MOST_NOTES], *more])),
-        class_="two",
-    )  # fmt: skip
-
-
-def _signatures() -> Html:
-    line = [tag("div", words) for words in ("Name", "Role, institution", "Date", "Signature")]
-    return join_html([tag("div", *line, class_="sign") for _ in range(2)])
+    lists = {"Assumptions": trust, "Not protected, and notes": [*notes[:MOST_NOTES], *more]}
+    parts = [tag("section", tag("h2", t), bullet_list(lines)) for t, lines in lists.items()]
+    return tag("div", *parts, class_="two")
