@@ -170,7 +170,8 @@ def _laid_out(model: PlainModel, root: PlainNode, output: int) -> _Arrays:
     so all cells of the public grid weigh the same.
     """
     arrays, everything = _Arrays(), tuple((1 << grid.n_cells) - 1 for grid in model.grids)
-    waiting = deque([(arrays.add(NO_PARENT, 1.0), root, everything)])
+    waiting: deque[tuple[int, PlainNode | Threshold, tuple[int, ...]]] = deque()
+    waiting.append((arrays.add(NO_PARENT, 1.0), root, everything))
     while waiting:
         here, test, open_cells = waiting.popleft()
         while isinstance(test, PlainBranch) and model.grids[test.column].kind is ColumnKind.NUMERIC:

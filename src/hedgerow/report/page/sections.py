@@ -9,6 +9,7 @@ from typing import Any
 
 from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.statement.record import RoundRecord, RunRecord
+from hedgerow.privacy.statement.spending import Part, Spending
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.statement.wording import dp_model_words, meaning_words, percent
 from hedgerow.report.evaluation import HIDDEN_BY_NOISE, Evaluation, Measured, measure_name
@@ -193,7 +194,7 @@ def spent(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> Htm
     title = "Budget used"
     if statement.spent_fraction is None:
         return section("spent", title, tag("p", "No noise was added: there is no guarantee."))
-    slices = [
+    slices: list[tuple[str, str, Spending | Part]] = [
         *((f"c{k % 6}", _round_words(s.rounds), s) for k, s in enumerate(statement.spending)),
         *(("left", "left", part) for part in statement.unspent),
     ]
