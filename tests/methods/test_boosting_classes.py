@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,15 +55,3 @@ def test_the_binary_hessian_bound_would_not_hold_for_three_classes():
     """Twin: 1/4 reused for softmax."""
     h = SoftmaxLoss(3).hessians(np.zeros((1, 3)), np.zeros(1))
     assert np.square(h).sum() > LogLoss().hessian_norms.l2_squared
-
-
-def test_a_share_of_the_stacking_budget_is_a_fraction_of_the_whole():
-    from hedgerow.methods.blocks import private_bins
-    from hedgerow.methods.blocks.target import AGAIN_FRACTION
-    from hedgerow.methods.boosting_classes import StageFractions
-
-    once, twice = private_bins.COUNT_FRACTION, private_bins.COUNT_FRACTION + AGAIN_FRACTION
-    for part, counting in product((Fraction(0), Fraction(1, 7), Fraction(1, 2)), (once, twice)):
-        shares = StageFractions.with_trees(part, stacks=True, counting=counting)
-        spent = counting + private_bins.BINS_FRACTION
-        assert shares.curves + shares.stacking + shares.trees + spent == 1

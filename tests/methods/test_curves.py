@@ -11,7 +11,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks import calibration, newton_steps, random_trees
 from hedgerow.methods.blocks import curves as smoothing
 from hedgerow.methods.blocks import random_trees as feature_draws
-from hedgerow.methods.blocks.boosting import DrawnTrees
+from hedgerow.methods.blocks.boosting import Batch, DrawnTrees
 from hedgerow.methods.blocks.calibration import (
     CALIBRATION_FRACTION,
     EDGES,
@@ -25,7 +25,7 @@ from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.forest import GuidedForest, calibration_fraction
 from hedgerow.models.losses import FirstOrder, LogLoss, SquaredLoss, sigmoid
 from hedgerow.models.model import Additive, Curve, Output
-from hedgerow.privacy.queries import Answer, Binning, CurveNewton
+from hedgerow.privacy.queries import Answer, Binning, CurveNewton, Fractions
 from hedgerow.schema.candidates import Grids
 from support.worlds import TWO, federation, sample, site_rows, study
 
@@ -123,13 +123,9 @@ def _values_of_first_tree(trees_per_round):
         GRIDS.schema.names, [GRIDS.split(0, np.arange(GRIDS.binning.n_bins[0]) < 1)]
     )
     splitting = DrawnTrees(lambda number, rng: tree)
-    flow = splitting.grow(
-        range(trees_per_round),
-        newton_steps.Steps(LogLoss()),
-        Additive((0.0,)),
-        Fraction(1),
-        np.random.default_rng(0),
-    )
+    update, at = newton_steps.Steps(LogLoss()), Additive((0.0,))
+    batch = Batch(range(trees_per_round), update, at, Fraction(1))
+    flow = splitting.grow(batch, np.random.default_rng(0))
     next(flow)
     sums = np.tile([[50.0, 3.33 * 100], [-50.0, 3.33 * 100]], (trees_per_round, 1, 1))
     with pytest.raises(StopIteration) as done:
@@ -176,7 +172,7 @@ def test_wiener_leaves_are_refused_for_trees_that_are_not_complete():
 
 
 def test_an_average_of_a_target_stays_in_its_range():
-    update = newton_steps.AverageTarget(-2.0, 6.0)
+    update = newton_steps.Averages(Fractions(-2.0, 6.0))
     sums = np.array([[30.0, 10.0], [-3.0, 5.0], [-1.0, -1.0]])
     assert np.allclose(update.values(sums, 1.0)[:, 0], [0.0, 6.0, 2.0])
 

@@ -9,6 +9,8 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.methods.blocks import gain_sampled
+from hedgerow.methods.blocks.boosting import Batch
+from hedgerow.methods.blocks.curves import FeatureEffects
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.gain_sampled import GainSampledTrees, PastGains, gains_of_tests
 from hedgerow.methods.blocks.guided_trees import (
@@ -20,6 +22,7 @@ from hedgerow.methods.blocks.guided_trees import (
 )
 from hedgerow.methods.blocks.newton_steps import Wiener
 from hedgerow.methods.blocks.random_trees import DrawableFeature, draw_trees
+from hedgerow.methods.blocks.surfaces import strongest
 from hedgerow.methods.blocks.tables import Belief
 from hedgerow.methods.blocks.target import declared_target
 from hedgerow.methods.forest import root_weights
@@ -196,11 +199,6 @@ PAIR_GRIDS = Grids(PAIR_SCHEMA, Binning.of_cells(PAIR_SCHEMA))
 LOSS, RECORDS = LogLoss(), 1000.0
 
 
-def known() -> list[DrawableFeature]:
-    masses = [np.append(np.full(n - 1, RECORDS), 0.0) for n in PAIR_GRIDS.binning.n_bins]
-    return [DrawableFeature(j, mass, 1.0) for j, mass in enumerate(masses)]
-
-
 def curves() -> list[np.ndarray]:
     sizes = zip(PAIR_GRIDS.binning.n_bins, (3, 2, 1), strict=True)
     return [np.linspace(-1, 1, n)[:, None] * size for n, size in sizes]
@@ -209,10 +207,9 @@ def curves() -> list[np.ndarray]:
 def test_categories_are_grouped_along_their_curve_and_numbers_in_their_order():
     values = curves()
     values[2] = np.array([[5.0], [-4.0], [0.0], [2.0], [0.0], [0.0]])
-    found = {
-        f.drawable.feature: f.groups
-        for f in gain_sampled.strongest(PAIR_GRIDS, known(), values, 8, 8)
-    }
+    masses = [np.append(np.full(n - 1, RECORDS), 0.0) for n in PAIR_GRIDS.binning.n_bins]
+    effects = FeatureEffects(np.zeros(1), (0, 1, 2), tuple(values), tuple(masses), tuple(values))
+    found = {f.feature: f.groups for f in strongest(PAIR_GRIDS, effects, values, 8, 8)}
     assert list(found[0]) == sorted(found[0])
     ordered = found[2][[1, 2, 3, 0]]
     assert list(ordered) == sorted(ordered)
@@ -293,7 +290,7 @@ def test_losses_alone_leave_the_first_chances():
 
 def test_a_tree_is_one_query_of_its_share_and_what_it_gained_is_remembered():
     trees, rng = trees_of(2), np.random.default_rng(0)
-    flow = trees.grow(range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8), rng)
+    flow = trees.grow(Batch(range(1), Wiener(LOSS), Additive((0.0,)), Fraction(1, 8)), rng)
     (query,) = next(flow)
     assert query.fraction == Fraction(1, 8)
     (tree,) = query.by.trees
@@ -308,6 +305,7 @@ def test_a_tree_is_one_query_of_its_share_and_what_it_gained_is_remembered():
 
 
 def test_more_levels_than_features_test_some_of_them_again():
-    tests = trees_of(5).tests_of_a_tree(np.random.default_rng(0))
+    places, tests = trees_of(5).tests_of_a_tree(np.random.default_rng(0))
     assert len(tests) == 5
     assert {test.feature for test in tests} == set(PAIR_SCHEMA.names)
+    assert [test.feature for test in tests] == [PAIR_SCHEMA.names[place] for place in places]

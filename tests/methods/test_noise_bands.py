@@ -16,9 +16,9 @@ import hedgerow as hr
 from hedgerow.methods.blocks.calibration import ClassTotals, Line, _middles, fit_line
 from hedgerow.methods.blocks.curves import curve, log_prior
 from hedgerow.methods.blocks.leaves import complete_means, complete_proportions, shrink_to_all
-from hedgerow.methods.blocks.newton_steps import AverageClasses, Steps, Wiener
+from hedgerow.methods.blocks.newton_steps import Averages, Steps, Wiener
 from hedgerow.models.losses import LogLoss, SoftmaxLoss
-from hedgerow.privacy.queries import Answer
+from hedgerow.privacy.queries import Answer, ClassCounts
 from support.worlds import TWO, VALUE, sample
 
 pytestmark = pytest.mark.statistical
@@ -80,7 +80,7 @@ def simulated() -> dict[str, tuple[object, np.ndarray, float]]:
     found["leaves that lean on all"] = (lambda c: shrink_to_all(c, 100.0), counts, 10.0)
     sums = np.stack([counts[:, 0], counts[:, 1] - 120.0], axis=1)
     found["means of a number"] = (lambda c: complete_means(c, 100.0, 100.0, 0.3), sums, 10.0)
-    found["averages"] = (steps_of(AverageClasses(2), 10.0), counts, 10.0)
+    found["averages"] = (steps_of(Averages(ClassCounts(2)), 10.0), counts, 10.0)
     for loss in (LogLoss(), SoftmaxLoss(3)):
         for update in (Steps(loss), Wiener(loss)):
             name = f"{type(update).__name__} of {type(loss).__name__}"

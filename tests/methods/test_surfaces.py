@@ -14,15 +14,15 @@ from hedgerow.methods.blocks import surfaces
 from hedgerow.methods.blocks.boosting import BatchPlan
 from hedgerow.methods.blocks.curves import FeatureEffects, even_stacking
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.gain_sampled import FeatureGroups
-from hedgerow.methods.blocks.random_trees import DrawableFeature
-from hedgerow.methods.boosting_classes import starting_score, with_surfaces
+from hedgerow.methods.blocks.target import evenly_spread
+from hedgerow.methods.boosting_classes import with_surfaces
 from hedgerow.models.losses import SquaredLoss, sigmoid
 from hedgerow.models.model import Additive
 from hedgerow.models.surfaces import ALONE
 from hedgerow.privacy.queries import Answer, Binning, SurfaceGradients
 from hedgerow.privacy.queries.statistics import COARSER
 from hedgerow.schema.candidates import Grids
+from hedgerow.schema.schema import Target
 from support.worlds import VALUE, federation, sample, site_rows, study
 
 SCHEMA = hr.Schema(
@@ -87,14 +87,8 @@ def learn(deviation: float) -> tuple[surfaces.Surfaces, Sites]:
     codes, y = product_rows()
     effects, sites = effects_of(codes, y), Sites(codes, y, deviation)
     stacking = even_stacking(effects)
-    start = starting_score(effects, GRIDS, stacking)
-    drawables = [
-        DrawableFeature(j, m, 1.0) for j, m in zip(effects.features, effects.masses, strict=True)
-    ]
     slope = surfaces.Slope.of_classes(effects, 1e3)
-    flow = surfaces.learn_surfaces(
-        effects, stacking, GRIDS, drawables, start, Fraction(1, 2), False, slope
-    )
+    flow = surfaces.learn_surfaces(effects, stacking, GRIDS, Fraction(1, 2), False, slope)
     return run(flow, sites), sites
 
 
@@ -123,7 +117,7 @@ def test_a_product_of_two_columns_is_learned_where_curves_alone_cannot():
     learned, sites = learn(1e-3)
     codes, y = product_rows()
     effects = effects_of(codes, y)
-    before = loss_of(starting_score(effects, GRIDS, even_stacking(effects)))
+    before = loss_of(effects.start(GRIDS, even_stacking(effects)))
     assert loss_of(learned.score()) < before - 0.04
     surface = learned.trees[0].tree
     assert len(sites.asked) == sum(surfaces.DESCENT_ROUNDS)
@@ -203,10 +197,8 @@ STEP = numbers.MeanResiduals(numbers.IN_CLIPS, residuals=numbers.Residuals(1.0, 
 
 def pair_sums(deviation: float) -> tuple[numbers.SmoothTable, np.ndarray, np.ndarray]:
     """The table of a product of two columns: its noisy sums, and the true means of its cells."""
-    columns = [
-        FeatureGroups(DrawableFeature(j, np.full(10, 800.0), 1.0), np.arange(10) % 9)
-        for j in range(2)
-    ]
+    groups = np.arange(10) % 9
+    columns = [surfaces.FeatureGroups(j, np.full(10, 800.0), groups) for j in range(2)]
     table = numbers.of_pair(GRIDS, *columns)
     x = np.linspace(-1.0, 1.0, 9)
     means, rows = 0.5 * np.outer(x, x).ravel(), np.full(81, 8000 / 81)
@@ -235,13 +227,25 @@ def test_rows_of_a_cell_follow_the_answer_unless_noise_hides_them():
 
 
 def test_curves_of_tables_have_no_mean_and_keep_their_form():
-    table = numbers.of_column(GRIDS, 0, 1000.0)
-    values = np.linspace(0.0, 3.0, len(table.rows))[:, None]
-    learned = numbers.NoisyTree(table.tree.with_values(values), np.zeros_like(values))
-    found = numbers.curves_of_tables([0], [table], [learned], 5.0)
-    assert np.allclose(np.diff(found.values[0], axis=0), np.diff(values, axis=0))
-    assert abs(float(found.masses[0] @ found.values[0][:, 0])) < 1e-6
-    assert found.base == 5.0
+    """All columns are asked at once, around the mean of the target, in units of its clip."""
+    stage = numbers.Stage(
+        evenly_spread(Target(0.0, 10.0)), False, 1.0, numbers.Residuals(10.0, 1.0)
+    )
+    records = numbers.private_bins.RecordCount(1e6, 1.0, Fraction(0))
+    count, rng = numbers.private_bins.NoisyCount(records, 0.01), np.random.default_rng(0)
+    flow = numbers._curves(count, stage, GRIDS, rng)
+    (query,) = next(flow)
+    sums = np.zeros((len(query.by.trees), max(tree.n_leaves for tree in query.by.trees), 2))
+    for own, tree in zip(sums, query.by.trees, strict=True):
+        rows, means = 1e6 / tree.n_leaves, np.linspace(0.1, 0.4, tree.n_leaves)
+        own[: tree.n_leaves] = np.stack([-rows * means, np.full_like(means, rows / 4.0)], axis=1)
+    with pytest.raises(StopIteration) as done:
+        flow.send([Answer(sums, 1e-6)])
+    found = done.value.value
+    steps = stage.residuals.clip * 0.3 / (len(found.values[0]) - 1)
+    assert np.allclose(np.diff(found.values[0], axis=0), steps, rtol=0.02)
+    assert abs(np.average(found.values[0][:, 0], weights=found.masses[0])) < 1e-7
+    assert found.base == pytest.approx(5.0, abs=0.01)
 
 
 def test_a_number_is_learned_in_units_of_its_clip():

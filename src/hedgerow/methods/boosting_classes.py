@@ -19,8 +19,7 @@ Fractions after round 1 depend on the noisy number of records, which the additiv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -38,7 +37,7 @@ from hedgerow.methods.blocks.boosting import (
     boost,
 )
 from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, even_stacking, shapes, stack
-from hedgerow.methods.blocks.fallback import needs_fallback, shares_alone
+from hedgerow.methods.blocks.fallback import needs_fallback, shares_or_mean
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
 from hedgerow.methods.blocks.gain_sampled import GainSampledTrees
 from hedgerow.methods.blocks.newton_steps import DEVIATION, MANY_CLASSES, Wiener
@@ -58,7 +57,7 @@ from hedgerow.methods.forest import FOREST_FALLBACK, GuidedForest
 from hedgerow.methods.method import Method, Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import LogLoss, Loss, SoftmaxLoss
-from hedgerow.models.model import Additive, Model, Output
+from hedgerow.models.model import Model, Output
 from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.privacy.bundles import NUMBER, Size
 from hedgerow.privacy.queries import (
@@ -106,23 +105,7 @@ BATCH_DEVIATION = constant(0.25, unit="power", evidence="boosting.md#0160")
 """Leaves of trees that share a round are expected to lie further from zero by this power."""
 LEAST_CHANCE = constant(0.05, unit="chance")
 """Probability of a feature with a flat curve, before normalization."""
-
-
-@dataclass(frozen=True)
-class StageFractions:
-    """Budget fractions of the stages after the bins; with the bins they add up to 1."""
-
-    curves: Fraction
-    stacking: Fraction
-    trees: Fraction
-
-    @staticmethod
-    def with_trees(part: Fraction, stacks: bool, counting: Fraction) -> StageFractions:
-        """`counting` is the fraction spent on the number of records."""
-        trees = part * (1 - private_bins.COUNT_FRACTION)
-        additive = 1 - counting - private_bins.BINS_FRACTION - trees
-        stacking = additive * STACK_PART if stacks else Fraction(0)
-        return StageFractions(additive - stacking, stacking, trees)
+RANDOM_BELOW = Gates(RANDOM_TREES_BELOW, RANDOM_BOOSTING_BELOW, RANDOM_TREES_BELOW_IF_PURE)
 
 
 @method(
@@ -185,95 +168,76 @@ class SmoothedBoost(Method):
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         n_classes = len(schema.classes or ())
         record_count = yield from private_bins.count_until_clear()
-        root_counts = record_count.count
-        strength = signal_to_noise(record_count, len(schema.grids))
-        target = declared_target(schema)
+        root_counts, target = record_count.count, declared_target(schema)
         first_round = InitialRound.of(target, root_counts, schema, noise_model, root_counts.spent)
         if needs_fallback(first_round, noise_model):
-            return (
-                yield from shares_alone(
-                    schema, target, root_counts, 1 - root_counts.spent, noise_model
-                )
-            )
-        if is_signal_below(
-            first_round,
-            noise_model,
-            Gates(RANDOM_TREES_BELOW, RANDOM_BOOSTING_BELOW, RANDOM_TREES_BELOW_IF_PURE),
-        ):
+            return (yield from shares_or_mean(first_round, schema, noise_model))
+        if is_signal_below(first_round, noise_model, RANDOM_BELOW):
             random_model = yield from GuidedForest().totally_random_model(
                 first_round, schema, noise_model, rng
             )
             return replace(random_model, instead=FOREST_FALLBACK)
-        binning = yield from private_bins.bins_by_count(schema, record_count)
-        grids = Grids(schema, binning)
-        active = active_features(grids)
-        if not active:  # no column has two bins: only class shares can be learned
-            rest = 1 - root_counts.spent - private_bins.BINS_FRACTION
-            return (yield from shares_alone(schema, target, root_counts, rest, noise_model))
-        part = for_trees(strength, n_classes)
-        of_surfaces = Fraction(0)
-        plan = self._batches(schema)
+        grids = Grids(schema, (yield from private_bins.bins_by_count(schema, record_count)))
+        if not grids.active:  # only class shares can be learned
+            spent = root_counts.spent + private_bins.BINS_FRACTION
+            binned = replace(first_round, spent=spent)
+            return (yield from shares_or_mean(binned, schema, noise_model))
+        plan, strength = self._batches(schema), signal_to_noise(record_count, len(schema.grids))
+        part, of_surfaces = for_trees(strength, n_classes), Fraction(0)
         if not noise_model.is_pure and plan.fits(noise_model):
             if n_classes == 2:
                 part, of_surfaces = with_surfaces(part, strength, len(schema.grids))
             else:  # its curves are not stacked
                 has_trees = strength >= TREES_OF_MANY_FROM * n_classes
                 part, of_surfaces = OF_MANY, Fraction(1, 1 + has_trees)
-        shares = StageFractions.with_trees(part, n_classes == 2, root_counts.spent)
-        effects = yield from _curves(grids, active, n_classes, shares.curves)
+        of_trees = part * (1 - private_bins.COUNT_FRACTION)
+        additive = 1 - root_counts.spent - private_bins.BINS_FRACTION - of_trees
+        stacks = additive * STACK_PART if n_classes == 2 else Fraction(0)
+        by, counts = Cells(grids.active, grids.binning), ClassCounts(n_classes)
+        tables = yield from ask_tables(EVERYONE, counts, by, additive - stacks)
+        effects = shapes(grids, tables)
         stacking = even_stacking(effects)
-        if shares.stacking:
-            stacking = yield from stack(
-                effects, grids, shares.stacking, is_constant_free=of_surfaces > 0
-            )
-        score, of_trees = starting_score(effects, grids, stacking), list[FloatArray]()
-        of_curves = effects.noise(grids, stacking.weights, stacking.deviations)
-        drawables = drawable_features(effects, stacking)
+        if stacks:
+            stacking = yield from stack(effects, grids, stacks, is_constant_free=of_surfaces > 0)
+        score, noise_of_trees = effects.start(grids, stacking), list[FloatArray]()
+        of_curves = effects.noise(grids, stacking)
         if of_surfaces:
             learned = yield from surfaces.learn_surfaces(
                 effects,
                 stacking,
                 grids,
-                drawables,
-                score,
-                shares.trees * of_surfaces,
+                of_trees * of_surfaces,
                 noise_model.n_sites > 1,
                 surfaces.Slope.of_classes(effects, strength),
             )
-            score, of_trees = learned.score(), [tree.deviations for tree in learned.trees]
-            pairs = zip(of_curves, learned.curve_noise(), strict=True)
-            of_curves = [np.hypot(a, b) for a, b in pairs]
-        if shares.trees and of_surfaces < 1:
+            score, noise_of_trees = learned.score(), [tree.deviations for tree in learned.trees]
+            of_curves = learned.curve_noise()
+        if of_trees and of_surfaces < 1:
             if not of_surfaces:
                 plan = replace(plan, before=plan.before - sum(surfaces.SHARED_DESCENT_ROUNDS[0]))
-            rounds = Rounds(plan.sizes(noise_model), shares.trees * (1 - of_surfaces))
-            splitting = self._splitting(grids, drawables, strength, n_classes)
+            rounds = Rounds(plan.sizes(noise_model), of_trees * (1 - of_surfaces))
+            splitting = self._splitting(effects, stacking, grids, strength, n_classes)
             update = partial(leaves_for, n_classes)
-            score, noise_of_trees = yield from boost(rounds, splitting, update, score, rng)
-            of_trees += noise_of_trees
-        noise = ScoreNoise.of(of_trees, of_curves)
-        parts = effects.parts(grids)
+            score, more_noise = yield from boost(rounds, splitting, update, score, rng)
+            noise_of_trees += more_noise
+        noise, parts = ScoreNoise.of(noise_of_trees, of_curves), effects.parts(grids)
         output = Output.SIGMOID if n_classes == 2 else Output.SOFTMAX
         return TrainingResult(Model(score, output, parts=parts, noise=noise))
 
     def _splitting(
         self,
+        effects: FeatureEffects,
+        stacking: Stacking,
         grids: Grids,
-        features: Sequence[random_trees.DrawableFeature],
         strength: float,
         n_classes: int,
     ) -> Splitting:
         """Gain-sampled trees, deeper at a strong signal; plain ones at a weak signal."""
-        is_strong = strength >= DEEPER_TREES_FROM
+        features, is_strong = drawable_features(effects, stacking), strength >= DEEPER_TREES_FROM
         if is_strong or n_classes > 2:
             depth = self.max_depth + (DEEPER if is_strong else 0)
             return GainSampledTrees(grids, features, loss_for(n_classes), depth)
         return DrawnTrees(random_trees.oblivious(grids, features, self.max_depth))
-
-
-def active_features(grids: Grids) -> tuple[int, ...]:
-    """Features with at least two bins besides `missing`."""
-    return tuple(j for j, n in enumerate(grids.binning.n_bins) if n > 2)
 
 
 def signal_to_noise(record_count: private_bins.NoisyCount, n_features: int) -> float:
@@ -300,18 +264,6 @@ def with_surfaces(part: Fraction, strength: float, columns: int) -> tuple[Fracti
     if strength < TREES_ON_SURFACES_FROM or strength * columns < TREES_PAY_FROM:
         return Fraction(MOST_FOR_TREES), Fraction(1)
     return Fraction(MOST_FOR_TREES), Fraction(1, 2)
-
-
-def _curves(
-    grids: Grids, active: Sequence[int], n_classes: int, fraction: Fraction
-) -> Flow[FeatureEffects]:
-    by = Cells(tuple(active), grids.binning)
-    return shapes(grids, (yield from ask_tables(EVERYONE, ClassCounts(n_classes), by, fraction)))
-
-
-def starting_score(effects: FeatureEffects, grids: Grids, stacking: Stacking) -> Additive:
-    base = tuple((effects.base + stacking.shift).tolist())
-    return Additive(base, effects.curves(grids, stacking.weights))
 
 
 def drawable_features(

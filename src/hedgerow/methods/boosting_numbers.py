@@ -11,7 +11,7 @@ Shapes: B bins of a column or cells of a table.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -25,9 +25,10 @@ from hedgerow.methods.blocks import private_bins, surfaces
 from hedgerow.methods.blocks.boosting import (
     BATCH_OVERLAP,
     TREES_PER_ROUND,
+    Batch,
     BatchPlan,
     Rounds,
-    Splitting,
+    boost,
     equal_sizes,
 )
 from hedgerow.methods.blocks.curves import (
@@ -38,23 +39,24 @@ from hedgerow.methods.blocks.curves import (
     families,
     smooth_curve,
 )
-from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
-from hedgerow.methods.blocks.gain_sampled import (
-    FeatureGroups,
-    GainSampledTrees,
-    strongest,
-    table_tree,
-)
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
+from hedgerow.methods.blocks.gain_sampled import GainSampledTrees
 from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
 from hedgerow.methods.blocks.leaves import complete_means
-from hedgerow.methods.blocks.newton_steps import NoiseVariance, Steps, Update
+from hedgerow.methods.blocks.newton_steps import NoiseVariance, Steps
 from hedgerow.methods.blocks.private_bins import quantile_runs
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.blocks.scores import TINY
 from hedgerow.methods.blocks.screening import root_tables
 from hedgerow.methods.blocks.sizes import QUERY, Scale
-from hedgerow.methods.blocks.surfaces import Slope, learn_surfaces
+from hedgerow.methods.blocks.surfaces import (
+    FeatureGroups,
+    Slope,
+    learn_surfaces,
+    strongest,
+    table_tree,
+)
 from hedgerow.methods.blocks.target import (
     InitialRound,
     TargetShape,
@@ -207,8 +209,8 @@ class SmoothTable:
     which the answer corrects. Their error counts as noise of the residuals.
     """
 
-    features: tuple[FeatureGroups, ...]
     tree: Tree
+    is_pair: bool
     families: FloatArray  # (l, B, B) correlations of cells that are tried
     rows: FloatArray
 
@@ -219,10 +221,10 @@ class SmoothTable:
         self.rows = self.rows + trust * (sums[:, 1] / ROW_WEIGHT - self.rows)
         slope = np.maximum(self.rows, 1e-3)
         of_sums = np.full(len(slope), variance)
-        is_pair = len(self.features) > 1
-        of_rows = (1.0 - trust) * doubt * residuals.scatter * (SURFACE_ENERGY if is_pair else 1.0)
+        energy = SURFACE_ENERGY if self.is_pair else 1.0
+        of_rows = (1.0 - trust) * doubt * residuals.scatter * energy
         spread = of_sums + residuals.scatter * slope + of_rows + 1e-6
-        strengths = SURFACE_STRENGTHS if is_pair else STRENGTHS
+        strengths = SURFACE_STRENGTHS if self.is_pair else STRENGTHS
         means, noise_of_means = smooth_curve(
             -sums[:, 0], slope, of_sums, spread, self.families, strengths
         )
@@ -236,12 +238,10 @@ class TableTrees:
 
     tables: Sequence[SmoothTable] | Sequence[GuidedTree]
 
-    def grow(
-        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
-    ) -> Flow[list[NoisyTree]]:
-        tables = [self.tables[k] for k in numbers]
+    def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
+        tables, update = [self.tables[k] for k in batch.numbers], batch.update
         by = Leaves(tuple(table.tree for table in tables))
-        answer = yield from ask(SumQuery(EVERYONE, update.statistic(at), by, fraction))
+        answer = yield from ask(SumQuery(EVERYONE, batch.statistic, by, batch.fraction))
         assert isinstance(update, MeanResiduals)
         return [
             table.learn(own[: table.tree.n_leaves], answer.variance, update)
@@ -252,41 +252,29 @@ class TableTrees:
 def of_column(grids: Grids, feature: int, records: float) -> SmoothTable:
     n_bins = grids.binning.n_bins[feature]
     rows = np.full(n_bins, records / n_bins)
-    groups = (FeatureGroups(DrawableFeature(feature, rows, 1.0), np.arange(n_bins)),)
+    column = FeatureGroups(feature, rows, np.arange(n_bins))
     is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
-    return SmoothTable(groups, table_tree(grids, groups), families(n_bins, is_numeric), rows)
+    return SmoothTable(table_tree(grids, [column]), False, families(n_bins, is_numeric), rows)
 
 
 def of_pair(grids: Grids, first: FeatureGroups, second: FeatureGroups) -> SmoothTable:
     """A table of two columns: expected rows as if independent, and a product kernel."""
-    rows_of_second = _group_rows(second)
-    parts = rows_of_second / max(float(rows_of_second.sum()), 1.0)
-    rows = np.outer(_group_rows(first), parts).ravel()
-    kernels = [
-        np.kron(*(_even_correlations(f.n_groups, length) for f in (first, second)))
-        for length in SURFACE_LENGTHS
-    ]
-    pair = (first, second)
-    return SmoothTable(pair, table_tree(grids, pair), np.stack(kernels), rows)
-
-
-def _group_rows(column: FeatureGroups) -> FloatArray:
-    return np.asarray(np.bincount(column.groups, column.drawable.mass, column.n_groups))
-
-
-def _even_correlations(n_groups: int, length: float) -> FloatArray:
-    """Correlations of ordered groups, without a bin for missing values."""
-    return correlations(n_groups + 1, length)[:-1, :-1]
+    parts = second.rows / max(float(second.rows.sum()), 1.0)
+    kernels = []
+    for length in SURFACE_LENGTHS:  # of ordered groups, without a bin for missing values
+        sides = [correlations(f.n_groups + 1, length)[:-1, :-1] for f in (first, second)]
+        kernels.append(np.kron(*sides))
+    rows = np.outer(first.rows, parts).ravel()
+    return SmoothTable(table_tree(grids, (first, second)), True, np.stack(kernels), rows)
 
 
 def pair_surfaces(
     effects: FeatureEffects, grids: Grids, many: int, groups: int
 ) -> list[SmoothTable]:
     """Tables of all pairs of the strongest columns, strong pairs first."""
-    drawables = drawable_columns(effects)
     columns = [
-        replace(column, groups=quantile_runs(_group_rows(column), groups)[column.groups])
-        for column in strongest(grids, drawables, effects.values, many, groups)
+        replace(column, groups=quantile_runs(column.rows, groups)[column.groups])
+        for column in strongest(grids, effects, effects.values, many, groups)
     ]
     pairs = sorted(combinations(range(len(columns)), 2), key=sum)
     return [of_pair(grids, columns[a], columns[b]) for a, b in pairs]
@@ -300,42 +288,45 @@ def drawable_columns(effects: FeatureEffects) -> list[DrawableFeature]:
     return [DrawableFeature(feature, mass, float(c)) for feature, mass, c in columns]
 
 
-def curves_of_tables(
-    features: Sequence[int],
-    tables: Sequence[SmoothTable],
-    learned: Sequence[NoisyTree],
-    base: float,
-) -> FeatureEffects:
-    """The curves that tables learned. Each has mean 0."""
-    masses = tuple(np.maximum(table.rows, 0.0) for table in tables)
-    pairs = [(m, noisy.tree.values) for m, noisy in zip(masses, learned, strict=True)]
-    values = tuple(canonical(v - m @ v / max(float(m.sum()), 1.0)) for m, v in pairs)
-    noise = tuple(noisy.deviations for noisy in learned)
-    return FeatureEffects(np.array([base]), tuple(features), values, masses, noise)
-
-
-@dataclass(frozen=True)
+@dataclass
 class Stage:
-    """Settings of all rounds; `shares_rounds`: tables and trees of several sites share rounds."""
+    """What all rounds share, and the size of residuals as it was last seen."""
 
     target: TargetShape
     shares_rounds: bool
-    learning_rate: float = 1.0
-    overlap: float = BATCH_OVERLAP
+    learning_rate: float
+    residuals: Residuals
 
-    def update(self, residuals: Residuals, trees: int) -> MeanResiduals:
-        loss = SquaredLoss(self.target.low, self.target.high, residuals.clip, ROW_WEIGHT)
-        rate, overlap = self.learning_rate, self.overlap
-        return MeanResiduals(loss, rate, residuals=residuals, overlap=overlap, trees=trees)
+    @property
+    def loss(self) -> SquaredLoss:
+        return SquaredLoss(self.target.low, self.target.high, self.residuals.clip, ROW_WEIGHT)
 
-    def slope(self, residuals: Residuals, records: float) -> Slope:
-        return Slope.of_number(
-            SquaredLoss(self.target.low, self.target.high, residuals.clip, ROW_WEIGHT), records
-        )
+    def update(
+        self, trees: int, rate: float | None = None, overlap: float = BATCH_OVERLAP
+    ) -> MeanResiduals:
+        rate, seen = rate or self.learning_rate, self.residuals
+        return MeanResiduals(self.loss, rate, residuals=seen, overlap=overlap, trees=trees)
 
     def clipped(self, model: Additive) -> Additive:
         """The model with predictions in the target's range."""
         return replace(model, clip=(self.target.low, self.target.high))
+
+    def look(self, model: Additive) -> Flow[None]:
+        """Asks how large absolute residuals are; nothing changes if none exceeds the noise."""
+        width = self.target.high - self.target.low
+        edges = width * np.geomspace(SMALLEST_CLIP, 1.0, RESIDUAL_CELLS - 1)
+        by = ResidualCells(self.clipped(model), tuple(float(e) for e in edges))
+        answer = yield from ask(SumQuery(EVERYONE, Count(), by, LOOK_FRACTION))
+        counts, least = answer.values[0, :, 0], RESIDUAL_STANDS_OUT * np.sqrt(answer.variance)
+        clear_counts = np.where(counts > least, counts, 0.0)
+        if clear_counts.sum() > 0.0:
+            self.residuals = clipped_residuals(np.append(edges, width), clear_counts, width)
+
+    def tree_rounds(self, sizes: Sequence[int], rest: Fraction) -> Rounds:
+        """Trees with the rest of the budget, less that of the looks before some of them."""
+        starts = Rounds(sizes, rest).starts
+        looks = set(starts[:: max(len(starts) // RESIDUAL_ROUNDS, 1)][:RESIDUAL_ROUNDS])
+        return Rounds(sizes, rest - len(looks) * LOOK_FRACTION, looks, self.shares_rounds)
 
 
 @method(
@@ -458,30 +449,32 @@ class RegressionBoost(Method):
         has_tables = not noise_model.is_pure and plan.fits(noise_model)
         if first_round.signal < (TABLES_FROM if has_tables else LEAST_SIGNAL):
             return (yield from self._forest(first_round, schema, noise_model, rng))
-        assert first_round.target.shape is not None
-        stage = Stage(first_round.target.shape, plan.is_shared(noise_model), self.learning_rate)
+        target = first_round.target.shape
+        assert target is not None
+        width = target.high - target.low
+        unknown = Residuals(width, width**2 / 12.0)
+        stage = Stage(target, plan.is_shared(noise_model), self.learning_rate, unknown)
         if not has_tables:
             return (yield from self._grow_guided(first_round, stage, schema, noise_model, rng))
         deviation = float(np.sqrt(noise_model.variance(count_query(Fraction(1)))))
         count = private_bins.NoisyCount(first_round.records, deviation)
         grids = Grids(schema, (yield from private_bins.bins_by_count(schema, count)))
         spent = first_round.spent + private_bins.BINS_FRACTION
-        active = [j for j, n in enumerate(grids.binning.n_bins) if n > 2]
-        if not active:  # no column has two bins
+        if not grids.active:
             binned = replace(first_round, spent=spent)
             return (yield from self._forest(binned, schema, noise_model, rng))
-        learned = yield from learn_tables(first_round, count, stage, grids, active, rng)
+        more_pairs = first_round.signal >= MORE_PAIRS_FROM
+        learned = yield from learn_tables(count, stage, grids, PAIRED_COLUMNS[more_pairs], rng)
         if first_round.rounds == 1:  # what was not asked again leaves rounds for trees
             plan = replace(plan, before=plan.before - initial_rounds(schema) + 1)
-        sizes = plan.sizes(noise_model)
-        rounds = tree_rounds(sizes, 1 - spent - learned.spent)
-        depth = self.max_depth or depth_by_noise(count, rounds.fraction / sum(sizes))
+        rounds = stage.tree_rounds(plan.sizes(noise_model), 1 - spent - learned.spent)
+        depth = self.max_depth or depth_by_noise(count, rounds.fraction / sum(rounds.sizes))
         splitting = GainSampledTrees(grids, drawable_columns(learned.effects), IN_CLIPS, depth)
-        score, trees, _ = yield from grow_in_rounds(
-            splitting, stage, rounds, looks_at(rounds), learned.model, learned.residuals, rng
+        score, trees = yield from boost(
+            rounds, splitting, stage.update, learned.model, rng, stage.look
         )
-        of_trees = [tree.deviations for tree in (*learned.surfaces, *trees)]
-        noise, parts = ScoreNoise.of(of_trees, learned.noise), learned.effects.parts(grids)
+        noise = ScoreNoise.of([*learned.of_tables, *trees], learned.of_curves)
+        parts = learned.effects.parts(grids)
         return TrainingResult(Model(score, Output.VALUE, parts=parts, noise=noise))
 
     def _forest(
@@ -509,17 +502,12 @@ class RegressionBoost(Method):
         weights = root_weights(belief, screens=True)
         skeletons = guided_skeletons(belief, weights, n_estimators, depth, GUIDED_TRIES, rng)
         base = class_means(stage.target, cuts) @ belief.totals / belief.totals.sum()
-        width = stage.target.high - stage.target.low
-        model = Additive((float(base),), clip=(stage.target.low, stage.target.high))
         plan = replace(self._batches(schema, is_guided=True), n_estimators=n_estimators)
-        rounds = tree_rounds(plan.sizes(noise_model), 1 - first_round.spent - fraction)
+        rounds = stage.tree_rounds(plan.sizes(noise_model), 1 - first_round.spent - fraction)
         splitting = TableTrees([GuidedTree(shape, depth) for shape in shapes_of(skeletons, grids)])
-        residuals, looks = Residuals(width, width**2 / 12.0), looks_at(rounds)
-        score, trees, _ = yield from grow_in_rounds(
-            splitting, stage, rounds, looks, model, residuals, rng
-        )
-        noise = ScoreNoise.of([tree.deviations for tree in trees])
-        return TrainingResult(Model(score, Output.VALUE, noise=noise))
+        start = stage.clipped(Additive((float(base),)))
+        score, trees = yield from boost(rounds, splitting, stage.update, start, rng, stage.look)
+        return TrainingResult(Model(score, Output.VALUE, noise=ScoreNoise.of(trees)))
 
 
 @dataclass(frozen=True)
@@ -528,73 +516,69 @@ class LearnedTables:
 
     effects: FeatureEffects
     model: Additive
-    noise: list[FloatArray]
+    of_curves: list[FloatArray]
     """Noise deviations of the curves, by cell."""
-    surfaces: list[NoisyTree]
-    residuals: Residuals
+    of_tables: list[FloatArray]
+    """Noise deviations of surfaces and tables, by leaf."""
     spent: Fraction
 
 
 def learn_tables(
-    first_round: InitialRound,
-    count: private_bins.NoisyCount,
-    stage: Stage,
-    grids: Grids,
-    active: Sequence[int],
-    rng: Rng,
+    count: private_bins.NoisyCount, stage: Stage, grids: Grids, paired: int, rng: Rng
 ) -> Flow[LearnedTables]:
     """Tables of all columns at once, gradient descent on curves and surfaces, tables of pairs."""
-    effects, residuals = yield from _curves(count, stage, grids, active, rng)
-    in_clips = replace(effects, values=tuple(values / residuals.clip for values in effects.values))
+    effects = yield from _curves(count, stage, grids, rng)
+    clip = stage.residuals.clip
+    in_clips = replace(effects, values=tuple(values / clip for values in effects.values))
     stacking = even_stacking(in_clips)
-    start = Additive(tuple(effects.base.tolist()), effects.curves(grids, stacking.weights))
-    residuals = yield from update_residuals(stage.clipped(start), residuals, stage.target)
+    yield from stage.look(effects.start(grids, stacking))
 
     def slope_at(model: Additive) -> Flow[Slope]:
-        new_residuals = yield from update_residuals(stage.clipped(model), residuals, stage.target)
-        return stage.slope(new_residuals, count.records)
+        yield from stage.look(model)
+        return Slope.of_number(stage.loss, count.records)
 
     surface_model = yield from learn_surfaces(
         effects,
         stacking,
         grids,
-        drawable_columns(effects),
-        start,
         DESCENT_FRACTION,
         stage.shares_rounds,
-        stage.slope(residuals, count.records),
+        Slope.of_number(stage.loss, count.records),
         slope_at,
     )
     model = stage.clipped(surface_model.score())
-    residuals = yield from update_residuals(model, residuals, stage.target)
+    yield from stage.look(model)
     side = np.sqrt(count.records / (RECORDS_PER_CELL * max(count.deviation, 1e-9)))
-    many = PAIRED_COLUMNS[first_round.signal >= MORE_PAIRS_FROM]
-    pairs = pair_surfaces(
-        with_curves(effects, model, grids), grids, many, int(np.clip(side, *SURFACE_GROUPS))
-    )
-    noise = effects.noise(grids, stacking.weights, stacking.deviations)
-    noise = [np.hypot(a, b) for a, b in zip(noise, surface_model.curve_noise(), strict=True)]
-    spent = CURVES_FRACTION + DESCENT_FRACTION + 3 * LOOK_FRACTION
+    groups = int(np.clip(side, *SURFACE_GROUPS))
+    pairs = pair_surfaces(with_curves(effects, model, grids), grids, paired, groups)
     together = -(-len(pairs) // SHARED_TABLE_ROUNDS) if stage.shares_rounds else 1
     rounds = Rounds(equal_sizes(len(pairs), max(together, 1)), SURFACES_FRACTION)
-    steps = replace(stage, learning_rate=1.0, overlap=TABLES_OVERLAP)
-    model, tables, _ = yield from grow_in_rounds(
-        TableTrees(pairs), steps, rounds, (), model, residuals, rng
-    )
+    update = partial(stage.update, rate=1.0, overlap=TABLES_OVERLAP)
+    model, of_pairs = yield from boost(rounds, TableTrees(pairs), update, model, rng)
+    of_tables = [*(tree.deviations for tree in surface_model.trees), *of_pairs]
+    spent = CURVES_FRACTION + DESCENT_FRACTION + 3 * LOOK_FRACTION
     spent += SURFACES_FRACTION if pairs else 0
-    return LearnedTables(effects, model, noise, [*surface_model.trees, *tables], residuals, spent)
+    return LearnedTables(effects, model, surface_model.curve_noise(), of_tables, spent)
 
 
 def _curves(
-    count: private_bins.NoisyCount, stage: Stage, grids: Grids, active: Sequence[int], rng: Rng
-) -> Flow[tuple[FeatureEffects, Residuals]]:
-    """The curves of all columns, from one round."""
-    base, residuals = around_the_mean(stage.target)
-    tables = [of_column(grids, j, count.records) for j in active]
-    splitting, update = TableTrees(tables), stage.update(residuals, 1)
-    start = Additive((base,))
-    trees = yield from splitting.grow(range(len(tables)), update, start, CURVES_FRACTION, rng)
-    return curves_of_tables(active, tables, trees, base), residuals
+    count: private_bins.NoisyCount, stage: Stage, grids: Grids, rng: Rng
+) -> Flow[FeatureEffects]:
+    """The curves of all columns, each with mean 0, from one round of tables around the mean."""
+    target, width = stage.target, stage.target.high - stage.target.low
+    middles = np.clip(target.middles, target.low, target.high)
+    base = float(canonical(np.average(middles, weights=target.weights)))
+    sizes, order = np.abs(middles - base), np.argsort(np.abs(middles - base), kind="stable")
+    stage.residuals = clipped_residuals(sizes[order], target.weights[order], width)
+    tables = [of_column(grids, j, count.records) for j in grids.active]
+    numbers, start = range(len(tables)), Additive((base,))
+    batch = Batch(numbers, stage.update(1), start, CURVES_FRACTION)
+    trees = yield from TableTrees(tables).grow(batch, rng)
+    masses = tuple(np.maximum(table.rows, 0.0) for table in tables)
+    pairs = [(m, noisy.tree.values) for m, noisy in zip(masses, trees, strict=True)]
+    values = tuple(canonical(v - m @ v / max(float(m.sum()), 1.0)) for m, v in pairs)
+    noise = tuple(noisy.deviations for noisy in trees)
+    return FeatureEffects(np.array([base]), grids.active, values, masses, noise)
 
 
 def with_curves(effects: FeatureEffects, model: Additive, grids: Grids) -> FeatureEffects:
@@ -606,62 +590,11 @@ def with_curves(effects: FeatureEffects, model: Additive, grids: Grids) -> Featu
     return replace(effects, values=tuple(values))
 
 
-def grow_in_rounds(
-    splitting: Splitting,
-    stage: Stage,
-    rounds: Rounds,
-    looks: Collection[int],
-    start: Additive,
-    residuals: Residuals,
-    rng: Rng,
-) -> Flow[tuple[Additive, list[NoisyTree], Residuals]]:
-    """Adds tables or trees to a model; before some of them the size of residuals is asked.
-
-    Over several sites that query shares the round of the trees before.
-    """
-    model, grown = start, list[NoisyTree]()
-    for first, size in zip(rounds.starts, rounds.sizes, strict=True):
-        look = update_residuals(model, residuals, stage.target)
-        is_beside = stage.shares_rounds and first > 0
-        if first in looks and not is_beside:
-            residuals = yield from look
-        update, fraction = stage.update(residuals, size), rounds.fraction * size / sum(rounds.sizes)
-        batch = splitting.grow(range(first, first + size), update, model, fraction, rng)
-        if first in looks and is_beside:
-            trees, residuals = yield from both(batch, look)
-        else:
-            trees = yield from batch
-        scaled_trees = [tree.scale(update.rate(size)) for tree in trees]
-        model = model.plus(*(tree.tree for tree in scaled_trees))
-        grown += scaled_trees
-    return model, grown, residuals
-
-
-def looks_at(rounds: Rounds) -> set[int]:
-    """Trees before which the residuals are asked: the first ones of some rounds."""
-    starts = rounds.starts
-    return set(starts[:: max(len(starts) // RESIDUAL_ROUNDS, 1)][:RESIDUAL_ROUNDS])
-
-
-def tree_rounds(sizes: Sequence[int], rest: Fraction) -> Rounds:
-    """The rest of the budget, less the queries for residuals."""
-    return Rounds(sizes, rest - len(looks_at(Rounds(sizes, rest))) * LOOK_FRACTION)
-
-
 def depth_by_noise(count: private_bins.NoisyCount, fraction: Fraction) -> int:
     """Levels of trees that get this fraction of the budget each."""
     noise = count.deviation * np.sqrt((1.0 + ROW_WEIGHT**2) / float(fraction))
     leaves = count.records / (ROWS_PER_NOISE * max(noise, 1.0))
     return int(np.clip(np.rint(np.log2(max(leaves, 1.0))), LEAST_BOOSTED_DEPTH, MOST_BOOSTED_DEPTH))
-
-
-def around_the_mean(target: TargetShape) -> tuple[float, Residuals]:
-    """The mean of the clipped target, and the residuals of a constant model."""
-    values = np.clip(target.middles, target.low, target.high)
-    mean = float(canonical(np.average(values, weights=target.weights)))
-    sizes, order = np.abs(values - mean), np.argsort(np.abs(values - mean), kind="stable")
-    width = target.high - target.low
-    return mean, clipped_residuals(sizes[order], target.weights[order], width)
 
 
 def clipped_residuals(sizes: FloatArray, rows: FloatArray, width: float) -> Residuals:
@@ -686,19 +619,6 @@ def class_means(target: TargetShape, cuts: tuple[float, ...]) -> FloatArray:
     weights = target.weights + 1e-9
     sums = np.bincount(cell_class, weights * target.middles, minlength=len(cuts) + 1)
     return np.asarray(sums / np.bincount(cell_class, weights, minlength=len(cuts) + 1))
-
-
-def update_residuals(model: Additive, before: Residuals, target: TargetShape) -> Flow[Residuals]:
-    """Asks how large absolute residuals are; unchanged if nothing exceeds the noise."""
-    width = target.high - target.low
-    edges = width * np.geomspace(SMALLEST_CLIP, 1.0, RESIDUAL_CELLS - 1)
-    by = ResidualCells(model, tuple(float(e) for e in edges))
-    answer = yield from ask(SumQuery(EVERYONE, Count(), by, LOOK_FRACTION))
-    counts = answer.values[0, :, 0]
-    clear_counts = np.where(counts > RESIDUAL_STANDS_OUT * np.sqrt(answer.variance), counts, 0.0)
-    if clear_counts.sum() <= 0.0:
-        return before
-    return clipped_residuals(np.append(edges, width), clear_counts, width)
 
 
 @estimator

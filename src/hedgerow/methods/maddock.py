@@ -26,8 +26,7 @@ from hedgerow.methods.blocks.cut_points import (
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
 from hedgerow.methods.blocks.iterative_hessian import HessianCuts, RefinedTrees
 from hedgerow.methods.blocks.newton_steps import (
-    AverageClasses,
-    AverageTarget,
+    Averages,
     PublishedAverages,
     PublishedSteps,
     Steps,
@@ -44,7 +43,16 @@ from hedgerow.models.model import Additive, Model, Output
 from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.bundles import Size
-from hedgerow.privacy.queries import Binning, Cells, Gradients, Leaves, QueryKinds, sums
+from hedgerow.privacy.queries import (
+    Binning,
+    Cells,
+    ClassCounts,
+    Fractions,
+    Gradients,
+    Leaves,
+    QueryKinds,
+    sums,
+)
 from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.rules import number, or_none, whole
@@ -396,29 +404,13 @@ class ComponentBoosting(Method):
                     if n > 2
                 ]
                 return DrawnTrees(random_trees.oblivious(grids, drawables, self.max_depth))
-        if self.features_per_tree == 1:
-            return self._one_feature_trees(grids, features)
-        offers = (
-            greedy_trees.every_cut(grids)
-            if self.split == "histogram"
-            else greedy_trees.one_random_cut(grids)
-        )
-        return greedy_trees.GreedyTrees(
-            offers, grids.schema.names, features, self.max_depth, self._split_rules
-        )
-
-    @property
-    def _split_rules(self) -> greedy_trees.SplitRules:
-        return greedy_trees.SplitRules(self.min_gain, self.consistency, self.noise_gate)
-
-    def _one_feature_trees(
-        self, grids: Grids, features: random_trees.TreeFeatures
-    ) -> greedy_trees.OneFeatureTrees:
+        rules = greedy_trees.SplitRules(self.min_gain, self.consistency, self.noise_gate)
         every = self.split == "histogram"
-        sets = greedy_trees.every_set(grids) if every else greedy_trees.one_random_set(grids)
-        return greedy_trees.OneFeatureTrees(
-            grids, sets, features, self.max_depth, self._split_rules
-        )
+        if self.features_per_tree == 1:
+            return greedy_trees.OneFeatureTrees(grids, every, features, self.max_depth, rules)
+        offers = greedy_trees.every_cut(grids) if every else greedy_trees.one_random_cut(grids)
+        names = grids.schema.names
+        return greedy_trees.GreedyTrees(offers, names, features, self.max_depth, rules)
 
     def _features(self, n_features: int) -> random_trees.TreeFeatures:
         k = self.features_per_tree or n_features
@@ -431,9 +423,9 @@ class ComponentBoosting(Method):
             case "averaging" if self._asks_pairs(schema):
                 return _published_averages(schema, self.leaf_clip)
             case "averaging" if schema.target is not None:
-                return AverageTarget(schema.target.low, schema.target.high)
+                return Averages(Fractions(schema.target.low, schema.target.high))
             case "averaging":
-                return AverageClasses(len(schema.classes or ()))
+                return Averages(ClassCounts(len(schema.classes or ())))
             case "wiener":
                 return Wiener(loss, deviation=0.15 * scale, clip=self.leaf_clip * scale)
             case "gradient" if not isinstance(loss, SquaredLoss):

@@ -163,8 +163,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         assert isinstance(times, SurvivalCurve)
         assert isinstance(binning, Binning)
         grids = Grids(schema, binning)
-        active = classes.active_features(grids)
-        if not active:
+        if not grids.active:
             return everybody(times)
         spent = noisy_count.count.spent + part + private_bins.BINS_FRACTION
         rest = 1 - spent - 2 * SCORE_FRACTION - TABLE_FRACTION
@@ -172,11 +171,11 @@ class SurvivalBoost(classes.SmoothedBoost):
         stacking = (rest - trees) * classes.STACK_PART
         loss = OddsLoss(times.edges, times.odds)
         gradients = Gradients(loss, Additive((0.0,)))
-        by = Cells(active, binning)
+        by = Cells(grids.active, binning)
         tables = yield from ask_tables(EVERYONE, gradients, by, rest - trees - stacking)
         shapes = curves.gradient_shapes(grids, tables, loss)
         stack = yield from stack_curves(shapes, grids, loss, stacking)
-        score, noise = classes.starting_score(shapes, grids, stack), list[FloatArray]()
+        score, noise = shapes.start(grids, stack), list[FloatArray]()
         spread = max(float(np.sqrt(shapes.strengths.sum()) * abs(stack.weights.mean())), 0.2)
         scores = yield from score_distribution(score, stack.shift, spread, SCORE_FRACTION)
         if trees:
@@ -189,8 +188,8 @@ class SurvivalBoost(classes.SmoothedBoost):
             score, noise = yield from boost(rounds, drawn_trees, lambda _: update, score, rng)
             scores = yield from score_distribution(score, stack.shift, spread, SCORE_FRACTION)
         curve = yield from calibrate_hazard(times, score, scores, TABLE_FRACTION)
-        of_curves = shapes.noise(grids, stack.weights, stack.deviations)
-        score_noise, parts = ScoreNoise.of(noise, of_curves), shapes.parts(grids)
+        score_noise = ScoreNoise.of(noise, shapes.noise(grids, stack))
+        parts = shapes.parts(grids)
         model = Model(score, Output.VALUE, parts=parts, noise=score_noise, survival=curve)
         return TrainingResult(model, instead=little_to_learn(times, noisy_count.deviation))
 

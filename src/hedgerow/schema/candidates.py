@@ -104,6 +104,11 @@ class Grids:
         return self.schema.grids[feature]
 
     @cached_property
+    def active(self) -> tuple[int, ...]:
+        """Features with at least two bins besides `missing`."""
+        return tuple(j for j, n in enumerate(self.binning.n_bins) if n > 2)
+
+    @cached_property
     def left_sets(self) -> tuple[BoolArray, ...]:
         """Per feature, the sets of bins a split may send left."""
         return tuple(self._sets(j) for j in range(self.n_features))

@@ -6,13 +6,14 @@ in any combination. A batch takes one round if its splits need no query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate, count
 from typing import Protocol
 
-from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
 from hedgerow.methods.blocks.newton_steps import Update
 from hedgerow.methods.blocks.random_trees import TreeDraw
 from hedgerow.methods.constants import constant
@@ -20,17 +21,31 @@ from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
 from hedgerow.privacy.bundles import MOST_INTEGERS, Size
-from hedgerow.privacy.queries import Leaves, SumQuery
+from hedgerow.privacy.queries import Leaves, Statistic, SumQuery
 from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.regions import EVERYONE
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Trees with these numbers, trained at one model; `fraction` is their whole budget."""
+
+    numbers: range
+    update: Update
+    at: Additive
+    fraction: Fraction
+
+    @property
+    def size(self) -> int:
+        return len(self.numbers)
+
+    @cached_property
+    def statistic(self) -> Statistic:
+        return self.update.statistic(self.at)
+
+
 class Splitting(Protocol):
-    def grow(
-        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
-    ) -> Flow[list[NoisyTree]]:
-        """Trees with these numbers, trained at one model; `fraction` is their whole budget."""
-        ...
+    def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]: ...
 
 
 MOST_ROUNDS = constant(26, unit="rounds over several sites", evidence="boosting.md#0160")
@@ -49,10 +64,16 @@ TREES_PER_ROUND = (
 
 @dataclass(frozen=True)
 class Rounds:
-    """The number of trees in each round (which share gradients), and the whole budget."""
+    """The number of trees in each round (which share gradients), and the whole budget.
+
+    `looks` are the first trees of rounds before which a method asks something of its own; `beside`:
+    but for the first, that query shares the round of the trees before it.
+    """
 
     sizes: Sequence[int]
     fraction: Fraction
+    looks: Collection[int] = ()
+    beside: bool = False
 
     @property
     def starts(self) -> list[int]:
@@ -87,18 +108,27 @@ def boost(
     update_of: Callable[[int], Update],
     start: Additive,
     rng: Rng,
+    look: Callable[[Additive], Flow[None]] | None = None,
 ) -> Flow[tuple[Additive, list[FloatArray]]]:
     """The start model with all trees added, and the deviations of the noise in their leaves.
 
-    The budget is divided evenly among trees. `update_of` gives the update for a round size.
+    The budget is divided evenly among trees. `update_of` gives the update for a round size, and
+    `look` asks about a model at the rounds' `looks`.
     """
     model, noise = start, list[FloatArray]()
     for first, size in zip(rounds.starts, rounds.sizes, strict=True):
+        looking = look(model) if look and first in rounds.looks else None
+        is_beside = rounds.beside and first > 0
+        if looking and not is_beside:
+            yield from looking
         numbers, update = range(first, first + size), update_of(size)
         fraction = rounds.fraction * size / sum(rounds.sizes)
-        trees = yield from splitting.grow(numbers, update, model, fraction, rng)
-        rate = update.rate(size)
-        scaled_trees = [tree.scale(rate) for tree in trees]
+        growing = splitting.grow(Batch(numbers, update, model, fraction), rng)
+        if looking and is_beside:
+            trees, _ = yield from both(growing, looking)
+        else:
+            trees = yield from growing
+        scaled_trees = [tree.scale(update.rate(size)) for tree in trees]
         model = model.plus(*(tree.tree for tree in scaled_trees))
         noise += [tree.deviations for tree in scaled_trees]
     return model, noise
@@ -166,16 +196,15 @@ class AskedLeaves:
     variance: float
 
 
-def ask_leaves(
-    trees: tuple[Tree, ...], update: Update, at: Additive, fraction: Fraction
-) -> Flow[AskedLeaves]:
+def ask_leaves(trees: tuple[Tree, ...], batch: Batch) -> Flow[AskedLeaves]:
     """Asks for the leaves of a batch of trees as one query.
 
     A record is in one leaf of every tree, so the sensitivity adds up over the batch.
     """
-    answer = yield from ask(SumQuery(EVERYONE, update.statistic(at), Leaves(trees), fraction))
+    answer = yield from ask(SumQuery(EVERYONE, batch.statistic, Leaves(trees), batch.fraction))
     left = answer.variance / len(trees)  # noise variance in the mean of the batch
     sums = [own[: tree.n_leaves] for tree, own in zip(trees, answer.values, strict=True)]
+    update = batch.update
     noisy = [
         NoisyTree(
             tree.with_values(update.values(own, left)),
@@ -192,8 +221,6 @@ class DrawnTrees:
 
     draw: TreeDraw
 
-    def grow(
-        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
-    ) -> Flow[list[NoisyTree]]:
-        trees = tuple(self.draw(number, rng) for number in numbers)
-        return (yield from ask_leaves(trees, update, at, fraction)).trees
+    def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
+        trees = tuple(self.draw(number, rng) for number in batch.numbers)
+        return (yield from ask_leaves(trees, batch)).trees

@@ -18,7 +18,7 @@ from hedgerow.methods.blocks.flow import Flow, ask
 from hedgerow.methods.blocks.tables import Tables, consistent, totals
 from hedgerow.methods.constants import constant
 from hedgerow.models.losses import LogLoss, Loss, sigmoid, softmax
-from hedgerow.models.model import Curve
+from hedgerow.models.model import Additive, Curve
 from hedgerow.privacy.queries import Answer, CurveNewton, SumQuery, Whole
 from hedgerow.schema.arrays import FloatArray, canonical
 from hedgerow.schema.candidates import Grids
@@ -71,16 +71,20 @@ class FeatureEffects:
             ]
         )
 
-    def curves(self, grids: Grids, weights: Sequence[float] | FloatArray) -> tuple[Curve, ...]:
+    def curves(self, grids: Grids, weights: FloatArray) -> tuple[Curve, ...]:
         """The weighted curves, per cell instead of per bin."""
-        return tuple(
-            _curve(grids, j, w * v)
-            for j, v, w in zip(self.features, self.values, weights, strict=True)
-        )
+        effects = zip(self.features, self.values, weights, strict=True)
+        return tuple(by_cell(grids, j, w * v) for j, v, w in effects)
 
-    def noise(self, grids: Grids, weights: FloatArray, spread: FloatArray) -> list[FloatArray]:
-        """(cells, O) noise deviations of the weighted curves; `spread` is that of the weights."""
-        effects = zip(self.features, self.values, self.deviations, weights, spread, strict=True)
+    def start(self, grids: Grids, stacking: Stacking) -> Additive:
+        """The weighted curves as a model."""
+        base = tuple((self.base + stacking.shift).tolist())
+        return Additive(base, self.curves(grids, stacking.weights))
+
+    def noise(self, grids: Grids, stacking: Stacking) -> list[FloatArray]:
+        """(cells, O) noise deviations of the weighted curves."""
+        weights = stacking.weights, stacking.deviations
+        effects = zip(self.features, self.values, self.deviations, *weights, strict=True)
         return [np.hypot(w * d, s * v)[list(grids.binning.bins[j])] for j, v, d, w, s in effects]
 
     def parts(self, grids: Grids) -> tuple[tuple[float, ...], ...]:
@@ -94,9 +98,10 @@ class FeatureEffects:
         return tuple(parts)
 
 
-def _curve(grids: Grids, feature: int, values: FloatArray) -> Curve:
-    by_cell = values[list(grids.binning.bins[feature])]
-    return Curve(feature, tuple(tuple(row) for row in by_cell.tolist()))
+def by_cell(grids: Grids, feature: int, values: FloatArray) -> Curve:
+    """A curve or some functions (B, k) of a feature's bins, as those of its cells."""
+    rows = values[list(grids.binning.bins[feature])]
+    return Curve(feature, tuple(map(tuple, rows.tolist())))
 
 
 def shapes(grids: Grids, tables: Tables) -> FeatureEffects:

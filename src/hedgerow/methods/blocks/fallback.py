@@ -79,9 +79,10 @@ def bias_correction_of(
 def shares_or_mean(
     first_round: InitialRound, schema: Schema, noise_model: NoiseModel
 ) -> Flow[TrainingResult]:
-    """The class shares; or the mean, after a last query for the range of the target.
+    """A tree of one leaf with the class shares; or the mean, after a last query for its range.
 
-    A mean over a public range a hundred times too wide has a hundred times the noise. So if no cell
+    Spends only what makes a class share precise to a hundredth, at most the remaining budget. A
+    mean over a public range a hundred times too wide has a hundred times the noise. So if no cell
     of the target exceeded its noise, half of the remaining budget is spent to find one that does.
     """
     target, records, rest = first_round.target, first_round.records, 1 - first_round.spent
@@ -91,29 +92,14 @@ def shares_or_mean(
             schema.target, records, fraction, noise_model, MEAN_UNSEEN
         )
         rest -= fraction
-    return (yield from shares_alone(schema, target, records, rest, noise_model))
-
-
-def shares_alone(
-    schema: Schema,
-    target: TrainingTarget,
-    records: RecordCount,
-    rest: Fraction,
-    noise_model: NoiseModel,
-) -> Flow[TrainingResult]:
-    """A tree of one leaf with the class shares or the mean of the target.
-
-    Spends only what makes a class share precise to a hundredth, at most the remaining budget.
-    """
     fraction = _enough(target, records, rest, noise_model)
     answer = yield from ask(SumQuery(EVERYONE, target.statistic, Whole(), fraction))
     masses = answer.values[0, 0]
     least = LEAST_KEPT if target.shape is None else 0.0  # a mean has no likelier class
     leaf = target.leaf(shrink_shares(masses, answer.variance, least), masses, answer.variance)
     tree = Tree.build(schema.names, {EVERYONE: tuple(leaf.value.tolist())})
-    return TrainingResult(
-        mean_of([tree]), (LeafStatistics(tree, (leaf,)),), _words(target, records)
-    )
+    statistics = (LeafStatistics(tree, (leaf,)),)
+    return TrainingResult(mean_of([tree]), statistics, _words(target, records))
 
 
 def _enough(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
+from hedgerow.methods.blocks.boosting import Batch
 from hedgerow.methods.blocks.builder import (
     Chooser,
     Evidence,
@@ -30,9 +30,8 @@ from hedgerow.methods.blocks.random_trees import TreeFeatures, random_left
 from hedgerow.methods.blocks.scores import left_masses
 from hedgerow.methods.blocks.tables import Tables, ask_tables, consistent, totals
 from hedgerow.methods.constants import constant
-from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import LeafStatistics, LeafValue, NoisyTree
-from hedgerow.privacy.queries import Binning, Cells, Statistic
+from hedgerow.privacy.queries import Binning, Cells
 from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
@@ -159,32 +158,27 @@ class GreedyTrees:
     depth: int
     rules: SplitRules
 
-    def grow(
-        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
-    ) -> Flow[list[NoisyTree]]:
-        statistic = update.statistic(at)
-        leaves = leaves_from_evidence(update, statistic, len(numbers))
-        level_fraction = fraction / (len(numbers) * self.depth)
+    def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
         growing = {}
-        for number in numbers:
-            choose = self._chooser(self.features(number, rng), statistic, update, level_fraction)
-            plan = TreePlan(choose, LevelOrder(), self.depth, leaves)
+        for number in batch.numbers:
+            choose = self._chooser(self.features(number, rng), batch)
+            plan = TreePlan(choose, LevelOrder(), self.depth, leaves_from_evidence(batch))
             growing[number] = grow(plan, self.names, rng)
         statistics = yield from together(growing)
-        return [with_noise(g, update, len(numbers)) for g in statistics.values()]
+        return [with_noise(g, batch) for g in statistics.values()]
 
-    def _chooser(
-        self, features: tuple[int, ...], statistic: Statistic, update: Update, fraction: Fraction
-    ) -> Chooser:
+    def _chooser(self, features: tuple[int, ...], batch: Batch) -> Chooser:
+        statistic, fraction = batch.statistic, batch.fraction / (batch.size * self.depth)
+
         def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
             offer = self.offers(node, features, rng)
-            if not offer.features or self.rules.is_light(node, update):
+            if not offer.features or self.rules.is_light(node, batch.update):
                 return Stop()
             by = Cells(offer.features, offer.grids.binning)
             tables = yield from ask_tables(node.region, statistic, by, fraction)
             if self.rules.consistency:
                 tables = consistent(tables)
-            return self._best(node, offer, tables, update)
+            return self._best(node, offer, tables, batch.update)
 
         return choose
 
@@ -218,24 +212,23 @@ def are_heavy(sides: SideSums, update: Update, least: float) -> BoolArray:
     return np.asarray(enough[0] & enough[1])
 
 
-def with_noise(statistics: LeafStatistics, update: Update, trees_per_round: int) -> NoisyTree:
+def with_noise(statistics: LeafStatistics, batch: Batch) -> NoisyTree:
     sums = np.stack([leaf.masses for leaf in statistics.leaves])
     variances = np.array([leaf.variance for leaf in statistics.leaves])
-    return NoisyTree(
-        statistics.tree, update.deviations(sums, variances / trees_per_round, variances)
-    )
+    noise = batch.update.deviations(sums, variances / batch.size, variances)
+    return NoisyTree(statistics.tree, noise)
 
 
-def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: int) -> LeafFlow:
+def leaves_from_evidence(batch: Batch) -> LeafFlow:
     """Leaf values from the last tables; a root that never split has value 0."""
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
         yield from ()
-        nothing = Evidence(np.zeros(statistic.channels), 0.0)
+        nothing = Evidence(np.zeros(batch.statistic.channels), 0.0)
         evidence = [node.evidence or nothing for node in ends]
         sums = np.stack([k.masses for k in evidence])
         variances = np.array([k.variance for k in evidence])
-        values = update.values(sums, variances / trees_per_round)
+        values = batch.update.values(sums, variances / batch.size)
         return [LeafValue(v, k.masses, k.variance) for v, k in zip(values, evidence, strict=True)]
 
     return leaves
@@ -245,73 +238,49 @@ def leaves_from_evidence(update: Update, statistic: Statistic, trees_per_round: 
 # section 5.1: with k = 1 there is one histogram per tree (kappa_s = T), from which splits, scores
 # and leaves of all levels are computed. A batch of trees is one round.
 
-LeftSets = Callable[[int, BoolArray, Rng], BoolArray]
-"""(feature, reachable bins) -> (k, B) sets of bins that a node may send left."""
-
-
-def every_set(grids: Grids) -> LeftSets:
-    return lambda feature, live, rng: grids.left_sets[feature]
-
-
-def one_random_set(grids: Grids) -> LeftSets:
-    def sets(feature: int, live: BoolArray, rng: Rng) -> BoolArray:
-        left = random_left(grids, feature, live, rng)
-        return np.zeros((0, len(live)), bool) if left is None else left[None, :]
-
-    return sets
-
 
 @dataclass(frozen=True)
 class OneFeatureTrees:
-    """Trees of one feature each; the only query is its histogram at the root."""
+    """Trees of one feature each; the only query is its histogram at the root.
+
+    `every_cut`: a node takes the best cut of all; otherwise one random cut.
+    """
 
     grids: Grids
-    left_sets: LeftSets
+    every_cut: bool
     features: TreeFeatures
     depth: int
     rules: SplitRules
 
-    def grow(
-        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
-    ) -> Flow[list[NoisyTree]]:
-        tree_fraction = fraction / len(numbers)
-        growing = {
-            number: self._tree(
-                self.features(number, rng)[0], update, at, tree_fraction, len(numbers), rng
-            )
-            for number in numbers
-        }
+    def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
+        growing = {number: self._tree(number, batch, rng) for number in batch.numbers}
         statistics = yield from together(growing)
-        return [with_noise(g, update, len(numbers)) for g in statistics.values()]
+        return [with_noise(g, batch) for g in statistics.values()]
 
-    def _tree(
-        self,
-        feature: int,
-        update: Update,
-        at: Additive,
-        fraction: Fraction,
-        trees_per_round: int,
-        rng: Rng,
-    ) -> Flow[LeafStatistics]:
-        statistic = update.statistic(at)
-        by = Cells((feature,), self.grids.binning)
-        table = yield from ask_tables(EVERYONE, statistic, by, fraction)
-        leaves = leaves_from_evidence(update, statistic, trees_per_round)
-        plan = TreePlan(self._chooser(table, update), LevelOrder(), self.depth, leaves)
-        return (yield from grow(plan, self.grids.schema.names, rng))
+    def _tree(self, number: int, batch: Batch, rng: Rng) -> Flow[LeafStatistics]:
+        by = Cells(self.features(number, rng)[:1], self.grids.binning)
+        fraction = batch.fraction / batch.size
+        table = yield from ask_tables(EVERYONE, batch.statistic, by, fraction)
 
-    def _chooser(self, table: Tables, update: Update) -> Chooser:
         def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
             yield from ()
-            return self._best(node, table, update, rng)
+            return self._best(node, table, batch.update, rng)
 
-        return choose
+        plan = TreePlan(choose, LevelOrder(), self.depth, leaves_from_evidence(batch))
+        return (yield from grow(plan, self.grids.schema.names, rng))
+
+    def _sets(self, feature: int, live: BoolArray, rng: Rng) -> BoolArray:
+        """(k, B) sets of bins that a node may send left."""
+        if self.every_cut:
+            return self.grids.left_sets[feature]
+        left = random_left(self.grids, feature, live, rng)
+        return np.zeros((0, len(live)), bool) if left is None else left[None, :]
 
     def _best(self, node: Node, table: Tables, update: Update, rng: Rng) -> SplitChoice | Stop:
         """The cut of the reachable bins with the largest gain."""
         (feature,) = table.features
         live = self.grids.reachable(node.region, feature)
-        sets = self.left_sets(feature, live, rng)
+        sets = self._sets(feature, live, rng)
         sets = sets[sets[:, live].any(axis=1) & ~sets[:, live].all(axis=1)]
         if not len(sets) or self.rules.is_light(node, update):
             return Stop()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.methods.blocks import private_bins
-from hedgerow.methods.blocks.boosting import Splitting
+from hedgerow.methods.blocks.boosting import Batch, Splitting
 from hedgerow.methods.blocks.cut_points import SplitContext
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together, watch_first_round
 from hedgerow.methods.blocks.newton_steps import Update
@@ -222,17 +222,15 @@ class RefinedTrees:
     at_the_model: bool = True
     batches: int = 0
 
-    def grow(
-        self, numbers: range, update: Update, at: Additive, fraction: Fraction, rng: Rng
-    ) -> Flow[list[NoisyTree]]:
-        growing = self.splitting(self.binning).grow(numbers, update, at, fraction, rng)
+    def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
+        growing = self.splitting(self.binning).grow(batch, rng)
         if self.setting.histograms:
             trees, first = yield from watch_first_round(growing)
-            self._refine(hessian_weights(first, update))
+            self._refine(hessian_weights(first, batch.update))
             return trees
         flows: dict[str, Flow[Any]] = {"trees": growing}
         if self.batches < self.cuts.beside_trees(self.setting):
-            model = at if self.at_the_model else self.setting.start
+            model = batch.at if self.at_the_model else self.setting.start
             flows["hessians"] = self.cuts.ask_hessians(self.setting, self.binning, model)
         results = yield from together(flows)
         self.batches += 1

@@ -10,9 +10,9 @@ Shapes: L leaves, C channels, O outputs. Sums are in natural units of the statis
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -37,108 +37,86 @@ NoiseVariance = FloatArray | float
 """Variance of each channel: one for all sums, or one per sum."""
 
 
-class Update(Protocol):
+class Update(ABC):
+    """What a boosted tree asks of its records, and what it makes of the noisy sums."""
+
+    @abstractmethod
     def statistic(self, at: Additive) -> Statistic:
         """The statistic of a record at the model `at`."""
-        ...
 
+    @abstractmethod
     def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         """(..., C) -> (...) the fit of the best leaf value; half of its increase is the gain."""
-        ...
 
+    @abstractmethod
     def weight(self, sums: FloatArray) -> FloatArray:
         """(..., C) -> (...) total Hessian, or number of records."""
-        ...
 
     @property
+    @abstractmethod
     def weight_noise(self) -> float:
         """Standard deviation of `weight` per standard deviation of a channel."""
-        ...
 
+    @abstractmethod
     def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         """(L, C) -> (L, O) the values of all leaves of a tree, before `rate`.
 
         `variance` is that of the noise as it enters the model: a batch adds a mean, so its trees'
         noise partly averages out.
         """
-        ...
 
+    @abstractmethod
     def deviations(
         self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
     ) -> FloatArray:
         """(L, O) the noise in `values(sums, left)`, where `variance` is that of the sums."""
-        ...
 
     def rate(self, trees_per_round: int) -> float:
         """The weight of a tree in the model if `trees_per_round` trees used the same gradients."""
-        ...
+        return 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class AverageClasses:
-    """Leaves hold class proportions. Counts of disjoint classes have norm 1, not sqrt 2."""
+@dataclass(frozen=True)
+class Averages(Update):
+    """Leaves hold class proportions, or the mean of a target.
 
-    n_classes: int
+    Counts of disjoint classes have norm 1, not sqrt 2, and so have complementary fractions.
+    """
+
+    counts: ClassCounts | Fractions
 
     def statistic(self, at: Additive) -> Statistic:
-        return ClassCounts(self.n_classes)
+        return self.counts
 
     def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-        return _squares_over_total(sums)
+        c = np.maximum(sums, 0.0)
+        return np.asarray((c**2).sum(axis=-1) / np.maximum(c.sum(axis=-1), TINY))
 
     def weight(self, sums: FloatArray) -> FloatArray:
         return np.asarray(sums.sum(axis=-1))
 
     @property
     def weight_noise(self) -> float:
-        return float(np.sqrt(self.n_classes))
+        return float(np.sqrt(self.counts.channels))
 
     def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-        return _proportions(sums)
+        p = _proportions(sums)
+        if isinstance(self.counts, ClassCounts):
+            return p
+        return self.counts.low + (self.counts.high - self.counts.low) * p[:, 1:]
 
     def deviations(
         self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
     ) -> FloatArray:
-        return _of_proportions(sums, variance)
-
-    def rate(self, trees_per_round: int) -> float:
-        return 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class AverageTarget:
-    """Leaves hold the mean of a numeric target, asked as complementary fractions."""
-
-    low: float
-    high: float
-
-    def statistic(self, at: Additive) -> Statistic:
-        return Fractions(self.low, self.high)
-
-    def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-        return _squares_over_total(sums)
-
-    def weight(self, sums: FloatArray) -> FloatArray:
-        return np.asarray(sums.sum(axis=-1))
-
-    @property
-    def weight_noise(self) -> float:
-        return float(np.sqrt(2.0))
-
-    def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-        return self.low + (self.high - self.low) * _proportions(sums)[:, 1:]
-
-    def deviations(
-        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
-    ) -> FloatArray:
-        return (self.high - self.low) * _of_proportions(sums, variance)[:, 1:]
-
-    def rate(self, trees_per_round: int) -> float:
-        return 1.0
+        rows = np.maximum(sums, 0.0).sum(axis=-1, keepdims=True)
+        noise = of_proportions(_proportions(sums), rows, np.reshape(variance, (-1, 1)))
+        if isinstance(self.counts, ClassCounts):
+            return noise
+        return (self.counts.high - self.counts.low) * noise[:, 1:]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedAverages:
+@dataclass(frozen=True)
+class PublishedAverages(Update):
     """Section 4.4.1: with the pair (u, 1) per record, of norm sqrt 2, a leaf holds the ratio of
     sums.
 
@@ -185,9 +163,6 @@ class PublishedAverages:
         spread = np.minimum(of_ratio, 0.5) * self.loss.gradient_scale
         return np.tile(spread[:, None], (1, 1 if is_number else 2))
 
-    def rate(self, trees_per_round: int) -> float:
-        return 1.0
-
 
 def _published_score(g: FloatArray, h: FloatArray, ridge: float, clip: float) -> FloatArray:
     """Equation (5) with the clipped step, as in the released program; noise may make h negative.
@@ -200,11 +175,6 @@ def _published_score(g: FloatArray, h: FloatArray, ridge: float, clip: float) ->
     return np.asarray(-(2.0 * g * steps + whole * steps**2))
 
 
-def _squares_over_total(sums: FloatArray) -> FloatArray:
-    c = np.maximum(sums, 0.0)
-    return np.asarray((c**2).sum(axis=-1) / np.maximum(c.sum(axis=-1), TINY))
-
-
 def _proportions(sums: FloatArray) -> FloatArray:
     """Proportions; an empty leaf is uniform."""
     c = np.maximum(sums, 0.0)
@@ -212,20 +182,11 @@ def _proportions(sums: FloatArray) -> FloatArray:
     return np.asarray(np.where(n > 0, c / np.maximum(n, TINY), 1.0 / c.shape[-1]))
 
 
-def _of_proportions(sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-    rows = np.maximum(sums, 0.0).sum(axis=-1, keepdims=True)
-    return of_proportions(_proportions(sums), rows, np.reshape(variance, (-1, 1)))
-
-
 def gradients_and_hessians(loss: Loss, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(..., O) each, in the loss's own units; Hessians are clipped at 0."""
     g = loss.gradient_scale * sums[..., : loss.outputs]
     h = np.maximum(sums[..., loss.outputs :], 0.0) / loss.hessian_scale
     return g, np.broadcast_to(h, g.shape)
-
-
-def total_hessian(loss: Loss, sums: FloatArray) -> FloatArray:
-    return np.asarray(sums[..., loss.outputs :].sum(axis=-1) / loss.hessian_scale)
 
 
 def sampling_variance(loss: Loss, h: FloatArray) -> FloatArray:
@@ -243,12 +204,26 @@ def _noise_of_step(loss: Loss, steps: FloatArray, variance: NoiseVariance) -> Fl
     return np.asarray(noise_deviation * np.hypot(loss.gradient_scale, steps / loss.hessian_scale))
 
 
-def hessian_noise(loss: Loss) -> float:
-    return float(np.sqrt(loss.channels - loss.outputs)) / loss.hessian_scale
+@dataclass(frozen=True)
+class OfLoss(Update):
+    """Leaf values by the gradients and Hessians of a loss."""
+
+    loss: Loss
+
+    def statistic(self, at: Additive) -> Statistic:
+        return Gradients(self.loss, at)
+
+    def weight(self, sums: FloatArray) -> FloatArray:
+        loss = self.loss
+        return np.asarray(sums[..., loss.outputs :].sum(axis=-1) / loss.hessian_scale)
+
+    @property
+    def weight_noise(self) -> float:
+        return float(np.sqrt(self.loss.channels - self.loss.outputs)) / self.loss.hessian_scale
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+@dataclass(frozen=True)
+class Steps(OfLoss):
     """-G / (H + ridge), clipped: a Newton step, or a gradient step if the loss has h = 1.
 
     With few records G is mostly noise. The paper's noisier Hessian shrank such leaves by accident.
@@ -257,24 +232,13 @@ class Steps:
     classes, however rare one of them is.)
     """
 
-    loss: Loss
     learning_rate: float = 0.3
     clip: float = 2.0
     ridge: float = 1.0
 
-    def statistic(self, at: Additive) -> Statistic:
-        return Gradients(self.loss, at)
-
     def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         return np.asarray((g**2 / (h + self.ridge + self._doubt(variance) + TINY)).sum(axis=-1))
-
-    def weight(self, sums: FloatArray) -> FloatArray:
-        return total_hessian(self.loss, sums)
-
-    @property
-    def weight_noise(self) -> float:
-        return hessian_noise(self.loss)
 
     def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         noise = np.broadcast_to(np.asarray(variance, np.float64), len(sums))
@@ -306,51 +270,33 @@ class Steps:
         return self.learning_rate / trees_per_round
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedSteps:
-    """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise makes H <= 0."""
+@dataclass(frozen=True)
+class PublishedSteps(Steps):
+    """Equations (3) to (5) of the paper: -G / (H + ridge), clipped; 0 where noise makes H <= 0.
 
-    loss: Loss
-    learning_rate: float = 0.3
-    clip: float = 2.0
-    ridge: float = 1.0
-
-    def statistic(self, at: Additive) -> Statistic:
-        return Gradients(self.loss, at)
+    The paper ignores noise in weights, and in leaves.
+    """
 
     def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         g = self.loss.gradient_scale * sums[..., : self.loss.outputs]
         h = sums[..., self.loss.outputs :] / self.loss.hessian_scale
         return np.asarray(_published_score(g, h, self.ridge, self.clip).sum(axis=-1))
 
-    def weight(self, sums: FloatArray) -> FloatArray:
-        return total_hessian(self.loss, sums)
-
     @property
     def weight_noise(self) -> float:
-        """The paper ignores noise here."""
         return 0.0
 
     def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
-        return self._steps(*gradients_and_hessians(self.loss, sums))
-
-    def _steps(self, g: FloatArray, h: FloatArray) -> FloatArray:
+        g, h = gradients_and_hessians(self.loss, sums)
         steps = np.where(h > 0.0, -g / (h + self.ridge + TINY), 0.0)
         return np.clip(steps, -self.clip, self.clip)
 
-    def deviations(
-        self, sums: FloatArray, left: NoiseVariance, variance: NoiseVariance
-    ) -> FloatArray:
-        _, h = gradients_and_hessians(self.loss, sums)
-        step_noise = _noise_of_step(self.loss, self.values(sums, left), variance)
-        return np.asarray(step_noise / (h + self.ridge + TINY))
-
-    def rate(self, trees_per_round: int) -> float:
-        return self.learning_rate / trees_per_round
+    def _doubt(self, variance: NoiseVariance) -> FloatArray:
+        return np.zeros((*np.shape(variance), 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Wiener:
+@dataclass(frozen=True)
+class Wiener(OfLoss):
     """Posterior means of leaf values, given sums with noise of known variance.
 
     For complete oblivious trees: two leaves that differ in j of the tests have prior covariance
@@ -358,26 +304,15 @@ class Wiener:
     learning rate. Without the scatter each tree would take a full step once the noise is small.
     """
 
-    loss: Loss
     deviation: float = DEVIATION
     alike: float = 0.5
     clip: float = 2.0
     overlap: float = 1.0
     """Trees of one round are weighted by (number of trees)^-overlap; 1 is their mean."""
 
-    def statistic(self, at: Additive) -> Statistic:
-        return Gradients(self.loss, at)
-
     def score(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)
         return np.asarray((g**2 / (h + TINY)).sum(axis=-1))
-
-    def weight(self, sums: FloatArray) -> FloatArray:
-        return total_hessian(self.loss, sums)
-
-    @property
-    def weight_noise(self) -> float:
-        return hessian_noise(self.loss)
 
     def values(self, sums: FloatArray, variance: NoiseVariance) -> FloatArray:
         g, h = gradients_and_hessians(self.loss, sums)

@@ -24,16 +24,16 @@ from itertools import combinations
 
 import numpy as np
 
-from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, probabilities
+from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, by_cell, probabilities
 from hedgerow.methods.blocks.flow import Flow, ask
-from hedgerow.methods.blocks.gain_sampled import FeatureGroups, strongest, table_tree
 from hedgerow.methods.blocks.newton_steps import MANY_CLASSES
-from hedgerow.methods.blocks.random_trees import DrawableFeature
+from hedgerow.methods.blocks.private_bins import merge
 from hedgerow.methods.blocks.sizes import QUERY, Scale
 from hedgerow.methods.constants import constant
 from hedgerow.models.losses import LogLoss, SoftmaxLoss, SquaredLoss
 from hedgerow.models.model import Additive, Curve
 from hedgerow.models.surfaces import ALONE, Basis
+from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
 from hedgerow.privacy.bundles import DEFINITION, NAME, NUMBER, Size
 from hedgerow.privacy.queries import SumQuery, SurfaceGradients, Whole
@@ -41,7 +41,7 @@ from hedgerow.privacy.queries.statistics import COARSER
 from hedgerow.schema.arrays import FloatArray, IntArray, canonical
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.grids import ColumnKind
-from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.regions import EVERYONE, Split
 
 FUNCTIONS = constant((4, 6), unit="functions of a column", evidence="numbers.md#0168")
 """Functions of a column: for classes, and for a number."""
@@ -76,6 +76,7 @@ LEAST_PRIOR, MOST_PRIOR = constant((0.3, 3.0), unit="times the mean", evidence="
 PRIOR_POWER = constant(0.5, unit="power of the energy's root", evidence="boosting.md#0161")
 MOMENTUM = constant(0.6, unit="part of the last step", evidence="numbers.md#0168")
 """Part of the last step that is taken again, for a number."""
+Nodes = list[Split | tuple[float, ...]]
 RADIUS = constant(2048, unit="integers")
 """Integer norm of a record, so large that rounding is below every noise."""
 
@@ -202,32 +203,87 @@ def orthonormal_functions(
     return canonical(np.stack(functions or [np.zeros(len(values))], axis=1))
 
 
-def _terms(
-    effects: FeatureEffects,
-    stacking: Stacking,
+@dataclass(frozen=True)
+class FeatureGroups:
+    """A feature's bins in a few groups of about equal noisy mass."""
+
+    feature: int
+    mass: FloatArray  # (bins,)
+    groups: IntArray  # (bins,)
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.groups.max()) + 1
+
+    @property
+    def rows(self) -> FloatArray:
+        """(groups,) noisy records."""
+        return np.asarray(np.bincount(self.groups, self.mass, self.n_groups))
+
+
+def strongest(
     grids: Grids,
-    drawables: Sequence[DrawableFeature],
-    slope: Slope,
-) -> _Terms:
+    effects: FeatureEffects,
+    values: Sequence[FloatArray],
+    many: int,
+    n_groups: int,
+) -> list[FeatureGroups]:
+    """The features with the strongest curves; `values` are the curves (bins, O) of the model.
+
+    Numeric features keep the order of their bins, `missing` last; categories follow the main
+    direction of their curve.
+    """
+    strengths = [
+        float((mass @ v**2).sum() / max(mass.sum(), 1.0))
+        for mass, v in zip(effects.masses, values, strict=True)
+    ]
+    groupings = []
+    for place in np.argsort(-np.array(strengths), kind="stable")[:many].tolist():
+        feature, mass = effects.features[place], effects.masses[place]
+        order = np.arange(len(mass))
+        if grids.grid(feature).kind is not ColumnKind.NUMERIC:
+            direction = np.linalg.svd(values[place], full_matrices=False)[2][0]
+            order = np.argsort(values[place] @ direction, kind="stable")
+        groups = np.empty(len(order), np.int64)
+        groups[order] = merge(mass[order], max(float(mass.sum()) / n_groups, 1e-9))
+        groupings.append(FeatureGroups(feature, mass, groups))
+    return [grouped for grouped in groupings if grouped.n_groups > 1]
+
+
+def table_tree(grids: Grids, features: Sequence[FeatureGroups]) -> Tree:
+    """A tree with one leaf per cell of the features' table; the last feature varies fastest."""
+
+    def balanced(grouped: FeatureGroups, low: int, high: int, leaf: Nodes) -> Nodes:
+        """A balanced tree over the groups `low` to `high`, each of which ends in `leaf`."""
+        if low == high:
+            return leaf
+        middle = (low + high) // 2
+        test = grids.split(grouped.feature, grouped.groups <= middle)
+        left = balanced(grouped, low, middle, leaf)
+        return [test, *left, *balanced(grouped, middle + 1, high, leaf)]
+
+    nodes: Nodes = [()]
+    for grouped in reversed(features):
+        nodes = balanced(grouped, 0, grouped.n_groups - 1, nodes)
+    return Tree.of_preorder(grids.schema.names, nodes)
+
+
+def _terms(effects: FeatureEffects, stacking: Stacking, grids: Grids, slope: Slope) -> _Terms:
     most, groups = FUNCTIONS[slope.is_number], GROUPS[slope.is_number]
     weighted = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
     spreads = np.abs(stacking.weights) * np.sqrt(effects.strengths) + 1e-6
-    importance = dict(
-        zip(effects.features, 0.5 + 0.5 * np.sqrt(spreads / spreads.mean()), strict=True)
-    )
+    importance = 0.5 + 0.5 * np.sqrt(spreads / spreads.mean())
     functions = [_of_bins(grids, effects, place, most) for place in range(len(effects.features))]
     terms = [(place, ALONE) for place in range(len(functions))]
-    priors = [PRIOR_OF_CURVES * importance[j] for j in effects.features]
-    paired = strongest(grids, drawables, weighted, slope.paired, groups)
-    places = {j: place for place, j in enumerate(effects.features)}
-    first = len(functions)
-    for grouped in paired:
-        values = _direction(effects, places[grouped.drawable.feature])
-        functions.append(_of_groups(grids, grouped, values, most))
+    priors = (PRIOR_OF_CURVES * importance).tolist()
+    first, paired = len(functions), strongest(grids, effects, weighted, slope.paired, groups)
+    places = [effects.features.index(grouped.feature) for grouped in paired]
+    for grouped, place in zip(paired, places, strict=True):
+        functions.append(_of_groups(grids, grouped, _direction(effects, place), most))
     pairs = list(combinations(range(len(paired)), 2))
     for a, b in pairs:
         terms.append((first + a, first + b))
-        both = importance[paired[a].drawable.feature] * importance[paired[b].drawable.feature]
+        both = importance[places[a]] * importance[places[b]]
         priors.append(PRIOR_OF_SURFACES * float(np.sqrt(both)))
     tables = tuple((paired[a], paired[b]) for a, b in pairs)
     return _Terms(tuple(functions), tuple(terms), np.array(priors), tables)
@@ -237,7 +293,7 @@ def _of_bins(grids: Grids, effects: FeatureEffects, place: int, most: int) -> Cu
     feature, values = effects.features[place], _direction(effects, place)
     is_ordered = grids.grid(feature).kind is ColumnKind.NUMERIC
     functions = orthonormal_functions(values, effects.masses[place], is_ordered, most)
-    return _by_cell(grids, feature, functions)
+    return by_cell(grids, feature, functions)
 
 
 def _direction(effects: FeatureEffects, place: int) -> FloatArray:
@@ -250,16 +306,11 @@ def _direction(effects: FeatureEffects, place: int) -> FloatArray:
 
 
 def _of_groups(grids: Grids, grouped: FeatureGroups, values: FloatArray, most: int) -> Curve:
-    mass = np.maximum(grouped.drawable.mass, 1e-9)
+    mass = np.maximum(grouped.mass, 1e-9)
     total = np.asarray(np.bincount(grouped.groups, mass), np.float64)
     means = np.bincount(grouped.groups, mass * values) / total
     functions = orthonormal_functions(means, total, True, most)  # ordered by the curve
-    return _by_cell(grids, grouped.drawable.feature, functions[grouped.groups])
-
-
-def _by_cell(grids: Grids, feature: int, functions: FloatArray) -> Curve:
-    by_cell = functions[list(grids.binning.bins[feature])]
-    return Curve(feature, tuple(map(tuple, by_cell.tolist())))
+    return by_cell(grids, grouped.feature, functions[grouped.groups])
 
 
 def descend_gradient(
@@ -312,18 +363,17 @@ def learn_surfaces(
     effects: FeatureEffects,
     stacking: Stacking,
     grids: Grids,
-    drawables: Sequence[DrawableFeature],
-    start: Additive,
     fraction: Fraction,
     is_shared: bool,
     slope: Slope,
     slope_at: Callable[[Additive], Flow[Slope]] | None = None,
 ) -> Flow[Surfaces]:
-    """Curves and surfaces on top of `start`, whose curves are those of `effects`.
+    """Curves and surfaces on top of the weighted curves.
 
     `slope_at` asks for another slope when the priors are estimated.
     """
-    terms = _terms(effects, stacking, grids, drawables, slope)
+    start, noise = effects.start(grids, stacking), effects.noise(grids, stacking)
+    terms = _terms(effects, stacking, grids, slope)
     basis, scale = terms.basis()
     zeros = np.zeros((slope.outputs, basis.channels))
     first, second = SHARED_DESCENT_ROUNDS[slope.is_number] if is_shared else DESCENT_ROUNDS
@@ -331,12 +381,12 @@ def learn_surfaces(
     parts = fraction * FIRST_PART, fraction * (1 - FIRST_PART)
     descent = yield from descend_gradient(begin, scale, start, first, parts[0], slope)
     if slope_at:
-        slope = yield from slope_at(Surfaces(descent, terms, start, grids).score())
+        slope = yield from slope_at(Surfaces(descent, terms, start, noise, grids).score())
     terms = replace(terms, priors=canonical(estimated_priors(terms, descent, scale)))
     basis, scale = terms.basis()
     again = _change_basis(descent, basis)
     descent = yield from descend_gradient(again, scale, start, second, parts[1], slope)
-    return Surfaces(descent, terms, start, grids)
+    return Surfaces(descent, terms, start, noise, grids)
 
 
 def _change_basis(descent: Descent, basis: Basis) -> Descent:
@@ -356,47 +406,44 @@ class Surfaces:
     descent: Descent
     terms: _Terms
     start: Additive
+    start_noise: list[FloatArray]
     grids: Grids
 
     def score(self) -> Additive:
-        values, many = self._values(), len(self.start.curves)
+        values = self._values
         base = tuple(canonical(np.array(self.start.base) + values[0][0]).tolist())
-        curves = tuple(
-            _add_to_curve(curve, own[self._groups(place)][: len(curve.values)])
-            for place, (curve, own) in enumerate(
-                zip(self.start.curves, values[1 : 1 + many], strict=True)
-            )
-        )
-        return Additive(base, curves).plus(*(noisy.tree for noisy in self.trees))
+        curves = []
+        for curve, own in zip(self.start.curves, self._of_curves(values), strict=True):
+            rows = canonical(np.array(curve.values) + own).tolist()
+            curves.append(replace(curve, values=tuple(map(tuple, rows))))
+        return Additive(base, tuple(curves)).plus(*(noisy.tree for noisy in self.trees))
 
     def curve_noise(self) -> list[FloatArray]:
-        """(cells, O) noise deviations of what is added to each curve."""
-        noise = self._noise()[1 : 1 + len(self.start.curves)]
-        return [
-            own[self._groups(place)][: len(curve.values)]
-            for place, (curve, own) in enumerate(zip(self.start.curves, noise, strict=True))
-        ]
+        """(cells, O) noise deviations of each curve, those of the start among them."""
+        pairs = zip(self.start_noise, self._of_curves(self._noise), strict=True)
+        return [np.hypot(before, own) for before, own in pairs]
 
     @cached_property
     def trees(self) -> list[NoisyTree]:
-        many = len(self.start.curves)
-        values, noise = self._values(), self._noise()
+        first = 1 + len(self.start.curves)
+        cells = zip(self._values[first:], self._noise[first:], strict=True)
         out = []
-        for k, (first, second) in enumerate(self.terms.pairs):
-            a, b = self.terms.terms[many + k]
-            rows, columns = self._of_groups(a, first), self._of_groups(b, second)
+        terms = zip(self.terms.terms[first - 1 :], self.terms.pairs, cells, strict=True)
+        for (a, b), (one, other), (values, noise) in terms:
+            rows, columns = self._of_groups(a, one), self._of_groups(b, other)
             width = int(self.descent.basis.groups[b].max()) + 1
             places = (width * rows[:, None] + columns[None, :]).ravel()
-            tree = table_tree(self.grids, (first, second))
-            leaves = canonical(values[1 + many + k][places])
-            out.append(NoisyTree(tree.with_values(leaves), noise[1 + many + k][places]))
+            tree = table_tree(self.grids, (one, other)).with_values(canonical(values[places]))
+            out.append(NoisyTree(tree, noise[places]))
         return out
 
+    @cached_property
     def _values(self) -> list[FloatArray]:
         """(cells, O) the values of each term."""
         outputs = [self.descent.basis.values(own) for own in self.descent.coefficients]
         return [np.stack(term, axis=1) for term in zip(*outputs, strict=True)]
 
+    @cached_property
     def _noise(self) -> list[FloatArray]:
         """(cells, O) per term; the noise of coefficients is independent to first order."""
         basis, outputs = self.descent.basis, np.ones((1, len(self.descent.coefficients)))
@@ -404,17 +451,18 @@ class Surfaces:
         pairs = zip(basis.tables, parts, strict=True)
         return [np.sqrt((table**2.0) @ part)[:, None] * outputs for table, part in pairs]
 
+    def _of_curves(self, terms: list[FloatArray]) -> list[FloatArray]:
+        """(cells, O) the terms of single columns, by cell."""
+        return [
+            terms[1 + place][self._groups(place)][: len(curve.values)]
+            for place, curve in enumerate(self.start.curves)
+        ]
+
     def _groups(self, place: int) -> IntArray:
         return np.asarray(self.descent.basis.groups[place], np.int64)
 
     def _of_groups(self, place: int, grouped: FeatureGroups) -> IntArray:
         """The basis's index of each group of a column."""
-        bins = np.asarray(self.grids.binning.bins[grouped.drawable.feature])
-        cells = grouped.groups[bins]
+        cells = grouped.groups[np.asarray(self.grids.binning.bins[grouped.feature])]
         firsts = [int(np.flatnonzero(cells == g)[0]) for g in range(grouped.n_groups)]
         return self._groups(place)[firsts]
-
-
-def _add_to_curve(curve: Curve, more: FloatArray) -> Curve:
-    values = canonical(np.array(curve.values) + more)
-    return replace(curve, values=tuple(map(tuple, values.tolist())))
