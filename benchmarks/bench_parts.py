@@ -24,7 +24,6 @@ from hedgerow.data.rows import Rows
 from hedgerow.federation.client import Client
 from hedgerow.federation.site_store import SiteStore
 from hedgerow.federation.transports import in_process
-from hedgerow.kernels.noise import invert
 from hedgerow.privacy import admission
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.sqlite import Table
@@ -59,7 +58,7 @@ LAWS: dict[str, NoiseLaw] = {
 
 def noise_rows() -> list[Row]:
     secret = SecretRandomness()
-    work = {name: partial(draw, law, N_DRAWS, secret, invert) for name, law in LAWS.items()}
+    work = {name: partial(draw, law, N_DRAWS, secret) for name, law in LAWS.items()}
     best = race({**work, "words": lambda: secret.words(N_DRAWS)})
     return [
         Row(

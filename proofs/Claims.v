@@ -1,16 +1,14 @@
 (* The claims. This is the file to read: what hedgerow's privacy argument says, in the order in which
    a number leaves a site. Nothing here is proved anew; each claim names the theorem that it is.
-   The definitions it speaks of are few and short, and named beside it.
-
-   Everything that is not privacy is a variable: which records there are, what they hold, how a
+   The definitions it speaks of are few and short, and named beside it. Everything that is not privacy is a variable: which records there are, what they hold, how a
    learner chooses its next query. Two databases are neighbours if one has the records of the other
    and up to m records of one person more. `vector` is a list of integers.
 
-   Not here: Gaussian noise in mu-GDP, divided noise, samplers, floats. docs/proofs/evidence.md lists what is
-   proved on paper, what is tested and what is assumed. *)
+   Not here: Gaussian noise in mu-GDP, its shares, exp and log in integers, floats. docs/proofs/evidence.md
+   lists what is proved on paper, what is tested and what is assumed. *)
 From Coq Require Import Reals ZArith List Arith Bool.
 From Hedgerow Require Import Sums Sensitivity Laplace Gaussian Ledger Selection PermuteAndFlip Bounds
-  Guarantee Rho Splits Masks Protocol Store.
+  Guarantee Rho Tables Masks Protocol Store.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -37,11 +35,7 @@ Section Sensitivity_claims.
   Theorem claim_sensitivity_of_a_person : forall person rows, person <> [] ->
     within (of_person (repeated bound groups) (Z.of_nat (length person)))
            (vsub (query (person ++ rows)) (query rows)).
-  Proof.
-    intros. rewrite answer_of_person, vsub_vadd by
-      (try assumption; rewrite person_part_length, answer_length by assumption; reflexivity).
-    apply one_person; assumption.
-  Qed.
+  Proof. intros. apply add_or_remove_person; assumption. Qed.
 
   Theorem claim_outside_the_region : forall before after z, in_region z = false ->
     query (before ++ z :: after) = query (before ++ after).
@@ -71,6 +65,40 @@ Theorem claim_discrete_laplace : forall cost bound x x' y,
   (0 < cost)%R -> 1 <= bound -> length x = length x' -> L1 (vsub x x') <= bound ->
   (release (cost / IZR bound) x y <= exp cost * release (cost / IZR bound) x' y)%R.
 Proof. exact release_costs. Qed.
+
+(* h sites add X - Y each, X and Y of `polya rate (1 / h)`: h shares have the law of the whole, whatever
+   the others are. h is threshold - colluders, the honest summands that every sum has (7). Others may add,
+   or know, what they like: `extra n` with probability `weight n` makes the release no dearer. *)
+Theorem claim_shares_sum_to_laplace : forall rate h z, (0 < rate)%R -> (0 < h)%nat ->
+  difference_law (sum_of_draws (polya rate (1 / INR h)) h) z (laplace rate z).
+Proof. exact shares_sum_to_laplace. Qed.
+
+Theorem claim_more_noise_costs_no_more : forall cost bound x x' y weight extra p p',
+  (0 < cost)%R -> 1 <= bound -> length x = length x' -> L1 (vsub x x') <= bound ->
+  (forall n, 0 <= weight n)%R -> (forall n, length (extra n) = length x) ->
+  infinite_sum (fun n => weight n * release (cost / IZR bound) (vadd x (extra n)) y)%R p ->
+  infinite_sum (fun n => weight n * release (cost / IZR bound) (vadd x' (extra n)) y)%R p' -> (p <= exp cost * p')%R.
+Proof. exact more_noise_costs_no_more. Qed.
+
+(* A draw looks random bits up in a table of thresholds (Tables.v: `draw`, 64 bits at first, the other 128
+   for ties). Of all bits, as many draw an entry as lie between its thresholds. A table whose thresholds
+   are within 2 of N times a law gives no event, nor any f between 0 and 1, another chance by more than
+   2 entries / N; in a run slacks add (Tables.v: `slacks_add`), and they are paid for in delta. *)
+Theorem claim_bits_of_an_entry : forall unit words ts k n, 0 < unit -> 0 < words -> Z.of_nat n = words * unit ->
+  rising ts -> (k < length ts)%nat -> (forall i, (i < length ts)%nat -> 0 <= threshold ts i <= words * unit) ->
+  counted (fun x => Nat.eqb (draw unit words ts (x / unit) (x mod unit)) k) n
+  = end_of (words * unit) ts k - start_of ts k.
+Proof. exact bits_of_an_entry. Qed.
+
+Theorem claim_slack_of_a_table : forall N ts Q f, 0 < N -> within_one f -> ts <> [] ->
+  (forall k, (k < length ts)%nat -> Rabs (IZR (end_of N ts k) - IZR N * Q k) <= 2)%R ->
+  (Rabs (mean (table_chance N ts) f (length ts) - law_mean Q f (length ts)) <= 2 * INR (length ts) / IZR N)%R.
+Proof. exact slack_of_a_table. Qed.
+
+Theorem claim_slack_adds_to_delta : forall epsilon delta slack p q p' q',
+  (p <= exp epsilon * q + delta -> Rabs (p' - p) <= slack -> Rabs (q' - q) <= slack ->
+   p' <= exp epsilon * q' + (delta + (1 + exp epsilon) * slack))%R.
+Proof. exact slack_adds_to_delta. Qed.
 
 (* ============================================================================= 3. Selections
    Integer scores; one record moves all of them by amounts in [low, low + range] (`moved`). The
@@ -117,8 +145,7 @@ Theorem claim_selections_among_sums : forall gaussian sum_then,
   forall run left, Ledger.taken left run -> Ledger.below (Ledger.profile_of gaussian sum_then run) (gaussian left).
 Proof.
   intros gaussian sum_then mass deltas adapt add more. apply filter_of_selections_among_sums; try assumption.
-  intros c s high apart weight C S W M P a.
-  exact (AmongSums.one_selection_among_sums gaussian mass deltas c s high apart weight C S W M P a).
+  intros c s high apart weight C S W M P a. apply AmongSums.one_selection_among_sums; assumption.
 Qed.
 
 (* =============================================================================== 5. Guarantee
@@ -127,11 +154,9 @@ Qed.
    query by all earlier replies; a query that the ledger's total does not admit is refused. Costs are
    integers; one of them is worth `unit` of epsilon. Then for neighbours, every transcript and every
    countable set of transcripts, in both directions: a factor of at most exp(unit * budget).
-   Selections of splits by Gini, squared error or balance are such queries: Splits.v, `GiniSelection`,
-   `SquaredErrorSelection`, `BalanceSelection`.
-   Read in Guarantee.v: `sum_query`, `selection_query`, `rate`, `coefficient`, `law`, `neighbours`;
-   in Ledger.v: `probability`. *)
-Section Guarantee_claim.
+   Selections by Gini, squared error or balance are such queries: `GiniSelection` ... of Splits.v. Read in
+   Guarantee.v: `sum_query`, `selection_query`, `rate`, `coefficient`, `law`, `neighbours`; in Ledger.v: `probability`. *)
+Section Guarantee_claims.
   Variables record test outcome : Type.
   Variable test_eq : forall a b : test, {a = b} + {a <> b}.
   Variable outcome_eq : forall a b : outcome, {a = b} + {a <> b}.
@@ -152,13 +177,6 @@ Section Guarantee_claim.
     infinite_sum (fun n => P smaller (event n)) p -> infinite_sum (fun n => P bigger (event n)) p' ->
     (p <= exp (unit * IZR budget) * p')%R /\ (p' <= exp (unit * IZR budget) * p)%R.
   Proof. intros. eapply guarantee_of_countable_events; eassumption. Qed.
-End Guarantee_claim.
-
-(* It is about something: a two-step learner of Guarantee.v has positive probabilities, and its third
-   query is refused. *)
-Theorem claim_guarantee_is_not_empty : forall rows x y a b,
-  (0 < example_probability rows [Answered _ (Numbers [x; y]); Answered _ (Numbers [a; b]); Refused _])%R.
-Proof. exact guarantee_is_not_empty. Qed.
 
 (* ==================================================================== 6. Guarantee with delta > 0
    The same through rho (zCDP): sums with discrete Gaussian noise of variance L2^2 / (2 cost), one cost
@@ -166,31 +184,27 @@ Proof. exact guarantee_is_not_empty. Qed.
    are in a finite list (however long): at most exp(epsilon) times, plus delta_of_rho. What is asked of
    the normaliser is that it is at least every finite sum; claim_normaliser_exists says it can be had.
    Read in Rho.v: `gaussian_release`, `variance`, `run_probability`, `delta_of_moment`. *)
-Section Rho_claim.
-  Variables record test outcome : Type.
-  Variable test_eq : forall a b : test, {a = b} + {a <> b}.
-  Variable outcome_eq : forall a b : outcome, {a = b} + {a <> b}.
-  Variable outcome_of : record -> test -> outcome.
-  Variables (unit : R) (budget m : Z).
-  Hypothesis unit_positive : (0 < unit)%R.
-  Hypothesis budget_nonnegative : 0 <= budget.
-  Hypothesis m_positive : 0 < m.
   Variable normaliser : R -> R.
   Hypothesis normaliser_positive : forall s, (0 < s)%R -> (0 < normaliser s)%R.
   Hypothesis normaliser_bounds : forall s ks, (0 < s)%R -> NoDup ks -> (gaussian_weights s ks <= normaliser s)%R.
-  Variable learner : list (response vector) -> option (sum_query record test outcome).
+  Variable rho_learner : list (response vector) -> option (sum_query record test outcome).
   Variable answers : list vector.
   Hypothesis answers_distinct : NoDup answers.
   Variable event : list (response vector) -> bool.
-  Notation P rows n := (run_probability record test outcome test_eq outcome_eq outcome_of unit budget m
-                          normaliser learner answers event rows n [] []).
+  Notation Q rows n := (run_probability record test outcome test_eq outcome_eq outcome_of unit budget m
+                          normaliser rho_learner answers event rows n [] []).
 
   Theorem claim_guarantee_through_rho : forall k epsilon n smaller bigger,
     (0 < k)%nat -> neighbours record m smaller bigger ->
-    (P smaller n <= exp epsilon * P bigger n + delta_of_rho unit budget k epsilon)%R /\
-    (P bigger n <= exp epsilon * P smaller n + delta_of_rho unit budget k epsilon)%R.
+    (Q smaller n <= exp epsilon * Q bigger n + delta_of_rho unit budget k epsilon)%R /\
+    (Q bigger n <= exp epsilon * Q smaller n + delta_of_rho unit budget k epsilon)%R.
   Proof. intros. apply guarantee_through_rho; assumption. Qed.
-End Rho_claim.
+End Guarantee_claims.
+
+(* It is about something: a two-step learner has positive probabilities, and its third query is refused. *)
+Theorem claim_guarantee_is_not_empty : forall rows x y a b,
+  (0 < example_probability rows [Answered _ (Numbers [x; y]); Answered _ (Numbers [a; b]); Refused _])%R.
+Proof. exact guarantee_is_not_empty. Qed.
 
 Theorem claim_normaliser_exists : exists normaliser : R -> R, (forall s, 0 < s -> 0 < normaliser s)%R /\
   forall s ks, (0 < s)%R -> NoDup ks -> (gaussian_weights s ks <= normaliser s)%R.
@@ -205,9 +219,8 @@ Theorem claim_opened_number_is_the_sum : forall M x b p members lost,
   = (sum_over members x) mod M.
 Proof. exact opened_is_the_sum. Qed.
 
-(* Whoever knows neither the pair masks among some honest sites nor anything else of them sees
-   their sum and no more: inputs with the same sum give the same masked vectors under shifted masks,
-   and shifting is a bijection of uniform masks. *)
+(* Whoever knows neither the pair masks among some honest sites nor anything else of them sees their sum and no
+   more: inputs with the same sum give the same masked vectors under shifted masks; shifting is a bijection. *)
 Theorem claim_only_the_sum_is_seen : forall M h0 rest others x y,
   NoDup (h0 :: rest) -> (forall i, In i others -> ~ In i (h0 :: rest)) ->
   (sum_over (h0 :: rest) x) mod M = (sum_over (h0 :: rest) y) mod M ->

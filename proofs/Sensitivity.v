@@ -240,4 +240,12 @@ Section Query.
       replace (s2 * ((m + 1) * (m + 1)) * m) with (m * (m + 1) * s2 + (m + 1) * (s2 * (m * m))) by ring.
       lia.
   Qed.
+
+  Theorem add_or_remove_person : forall person rows, person <> [] ->
+    within (of_person (repeated bound groups) (Z.of_nat (length person))) (vsub (answer (person ++ rows)) (answer rows)).
+  Proof.
+    intros. rewrite answer_of_person, vsub_vadd by
+      (try assumption; rewrite person_part_length, answer_length by assumption; reflexivity).
+    apply one_person; assumption.
+  Qed.
 End Query.

@@ -2,9 +2,9 @@
 
 Every registered statistic by every grouping it can be asked by (the examples of the sensitivity
 gate), at many units and numbers of records per person; sums of small rows by the real kernels;
-running totals of the real ledger; scores of real splits; rates and coefficients of noise; what real
-stores write and send over crashes and old files. All comparisons are equalities. Deterministic: one
-seed, no noise.
+running totals of the real ledger; scores of real splits; rates and coefficients of noise; tables of
+noise, and what they draw from given bits; what real stores write and send over crashes and old
+files. All comparisons are equalities. Deterministic: one seed, no noise.
 
 A new statistic has no term here and stops `script`: give it one, or list it in ON_PAPER with the
 page of its proof.
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import product
+from itertools import accumulate, product
 from math import lcm
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,9 +49,22 @@ from hedgerow.privacy.accounting.budget import Measure  # noqa: E402
 from hedgerow.privacy.accounting.conversions import noise_law  # noqa: E402
 from hedgerow.privacy.ledger.chain import Anchor  # noqa: E402
 from hedgerow.privacy.ledger.charges import Charge, Tally  # noqa: E402
+from hedgerow.privacy.mechanisms.coins import exp_bounds  # noqa: E402
 from hedgerow.privacy.mechanisms.mechanisms import (  # noqa: E402
     DiscreteGaussian,
     DiscreteLaplace,
+)
+from hedgerow.privacy.mechanisms.sampling import (  # noqa: E402
+    EXACT_BITS,
+    LAW_BITS,
+    WORD_BITS,
+    Digit,
+    Gaussian,
+    HalfGaussian,
+    Law,
+    Polya,
+    look_up,
+    table_of,
 )
 from hedgerow.privacy.queries import (  # noqa: E402
     GROUPINGS,
@@ -338,7 +351,7 @@ def reaches() -> Iterator[str]:
         if score.name in SCORES_ON_PAPER:
             continue
         if score.name not in SCORE_TERMS:
-            raise NoTheorem(f"the score {score.name} has no reach in proofs/Scores.v.")
+            raise NoTheorem(f"the score {score.name} has no reach in proofs/Splits.v.")
         for weight in (0, 1, LATTICE):
             reach = Scoring(score, balance=weight).reach
             yield f"({SCORE_TERMS[score.name]}, {weight}, {reach})"
@@ -358,6 +371,54 @@ def noise(draw: random.Random, count: int = 200) -> Iterator[str]:
         numbers = (cost, rate, variance)
         shown = ", ".join(f"{n.numerator}, {n.denominator}" for n in numbers)
         yield f"({shown}, {_sensitivity(bound)})"
+
+
+RATES, SHARES = (Fraction(7), Fraction(5, 2)), (1, 2, 5)
+DIGITS = [Digit(rate, base) for rate, base in ((Fraction(1, 9), 16), (Fraction(1, 2**7), 32))]
+POLYAS = [Polya(*parts) for parts in product(RATES, SHARES)]
+WIDTHS = [kind(v) for kind in (Gaussian, HalfGaussian) for v in (Fraction(1, 30), Fraction(5, 3))]
+
+
+class Given:
+    """Random bits that are known."""
+
+    def __init__(self, word: int, more: int) -> None:
+        self.word, self.more = word, more
+
+    def words(self, count: int) -> np.ndarray:
+        return np.array([self.word], np.uint64)
+
+    def bytes(self, count: int) -> bytes:
+        return self.more.to_bytes(count, "little")
+
+
+def tables(draw: random.Random, count: int = 12) -> Iterator[str]:
+    """192-bit thresholds of a law, the table that is kept, and entries drawn from given bits.
+
+    Words near thresholds, the first and the last one, since elsewhere bits decide nothing.
+    """
+    for law in [*DIGITS, *POLYAS, *WIDTHS]:
+        lowest, chances = law.probabilities()
+        exact = [total >> (LAW_BITS - EXACT_BITS) for total in accumulate(chances)]
+        table, most = table_of(law), 2**WORD_BITS - 1
+        near = [draw.choice(exact) >> (EXACT_BITS - WORD_BITS) for _ in range(count)]
+        words = {0, most, *(min(max(t + draw.choice((-1, 0, 0, 1)), 0), most) for t in near)}
+        drawn = []
+        for word in sorted(words):
+            more = draw.choice((0, draw.getrandbits(128), 2**128 - 1))
+            entry = int(look_up(table, 1, Given(word, more))[0]) - lowest
+            drawn.append(f"({word}, {more}, {entry}%nat)")
+        kept = f"{table.lowest - lowest}%nat, {_integers(table.thresholds)}"
+        yield f"({_integers(exact)},\n   {kept},\n   [{'; '.join(drawn)}])"
+
+
+def chances() -> Iterator[str]:
+    """exp(-rate) in 2^320, and the chances of a law, each from the one before it."""
+    laws: list[tuple[Law, Fraction, int, int]] = [(law, law.rate, 0, 1) for law in DIGITS]
+    laws += [(law, law.rate, law.shares, law.shares) for law in POLYAS]
+    for law, rate, rise, shares in laws:
+        a = exp_bounds(rate, LAW_BITS)[0]
+        yield f"({a}, {rise}, {shares}, {_integers(law.probabilities()[1])})"
 
 
 # ------------------------------------------------------------------------------------------ stores
@@ -503,7 +564,7 @@ def traces(draw: random.Random, count: int = 24, steps: int = 14) -> Iterator[st
 
 HEAD = """(* Made by proofs/replay.py: what the code computes, checked by the proved functions. *)
 From Coq Require Import ZArith List Arith Bool.
-From Hedgerow Require Import Sums Sensitivity Losses Bounds Ledger Scores Splits.
+From Hedgerow Require Import Sums Sensitivity Losses Bounds Ledger Splits Tables.
 From Hedgerow Require Store.
 EVENTS
 Import ListNotations.
@@ -529,6 +590,13 @@ Fixpoint alike {A : Type} (eq : A -> A -> bool) (x y : list A) : bool :=
   | [], [] => true
   | a :: x', b :: y' => eq a b && alike eq x' y'
   | _, _ => false
+  end.
+Definition drawn_as (ts : list Z) (one : Z * Z * nat) : bool :=
+  let '(word, more, entry) := one in Nat.eqb (draw (2 ^ 128) (2 ^ 64) ts word more) entry.
+Fixpoint chances_from (next : nat -> Z -> Z) (k : nat) (ps : list Z) : bool :=
+  match ps with
+  | p :: (q :: _) as rest => (q =? next k p) && chances_from next (S k) rest
+  | _ => true
   end.
 Definition kind_and_round (e : Store.entry nat nat nat) : bool * nat :=
   match e with Store.Charged r _ _ => (true, r) | Store.Opened r _ => (false, r) end.
@@ -576,6 +644,16 @@ GOALS = {
         "traced (Store.State _ _ _ [] 0%nat None [])",
     ),
     "reaches": ("score * Z * Z", "fun '(s, w, v) => reach_of s w UNIT =? v"),
+    "tables of noise": (
+        "list Z * nat * list Z * list (Z * Z * nat)",
+        "fun '(ts, s, t, drawn) => Nat.eqb (surplus (2 ^ 128) (2 ^ 64) ts) s && "
+        "equal (kept (2 ^ 128) (2 ^ 64) ts) t && forallb (drawn_as ts) drawn",
+    ),
+    "laws of tables": (
+        "Z * Z * Z * list Z",
+        "fun '(a, rise, h, ps) => chances_from (next (2 ^ 320) a (fun k => rise * Z.of_nat k + 1) "
+        "(fun k => rise * Z.of_nat k + h)) 0 ps",
+    ),
     "noise laws": (
         "Z * Z * Z * Z * Z * Z * sensitivity",
         "fun '(cn, cd, rn, rd, vn, vd, b) => (rn * (cd * l1 b) =? cn * rd) && "
@@ -599,6 +677,8 @@ def script(seed: int = 7) -> Script:
         "reaches": list(reaches()),
         "noise laws": list(noise(draw)),
         "traces of stores": list(traces(draw)),
+        "tables of noise": list(tables(draw)),
+        "laws of tables": list(chances()),
     }
     events = "\n".join(f"Arguments Store.{e} {{request message member_set}}." for e in STORE_EVENTS)
     head = HEAD.replace("CAP", str(STORE_CAP)).replace("EVENTS", events)

@@ -38,8 +38,8 @@ NOISE: Final = (
     Mutant(
         "two-sided noise is a sum instead of a difference",
         "privacy/mechanisms/sampling.py",
-        "np.asarray(pairs[:half] - pairs[half:])",
-        "np.asarray(pairs[:half] + pairs[half:])",
+        "np.asarray(pairs[:size] - pairs[size:])",
+        "np.asarray(pairs[:size] + pairs[size:])",
         "privacy/test_laws.py::test_a_single_share_follows_its_own_law",
     ),
     Mutant(

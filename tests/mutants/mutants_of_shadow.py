@@ -248,8 +248,8 @@ SIZES: Final = (
     Mutant(
         "noise is repeated where a round asks the same law again",
         "federation/client.py",
-        "together = draw(law, ends[-1], secret, invert=invert)",
-        "together = np.resize(draw(law, ends[0], secret, invert=invert), ends[-1])",
+        "together = draw(law, ends[-1], secret)",
+        "together = np.resize(draw(law, ends[0], secret), ends[-1])",
         GATE,
     ),
     Mutant(
@@ -435,8 +435,8 @@ OF_FAILURES: Final = (
     Mutant(
         "one draw of noise is added to all numbers",
         "federation/client.py",
-        "together = draw(law, ends[-1], secret, invert=invert)",
-        "together = np.full(ends[-1], draw(law, 1, secret, invert=invert)[0])",
+        "together = draw(law, ends[-1], secret)",
+        "together = np.full(ends[-1], draw(law, 1, secret)[0])",
         GATE,
     ),
 )

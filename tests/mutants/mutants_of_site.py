@@ -25,7 +25,7 @@ SITE: Final = (
     Mutant(
         "noise is drawn once and used again",
         "federation/client.py",
-        "        together = draw(law, ends[-1], secret, invert=invert)\n",
+        "        together = draw(law, ends[-1], secret)\n",
         "        kept = sampling.__dict__.setdefault('kept', {})\n"
         "        key = law, ends[-1]\n"
         "        together = kept.setdefault(key, sampling.draw(*key, secret))\n",
@@ -41,8 +41,8 @@ SITE: Final = (
     Mutant(
         "one site adds the noise of the sum instead of its own",
         "federation/client.py",
-        "together = draw(law, ends[-1], secret, invert=invert)",
-        "together = draw(law.share(2), ends[-1], secret, invert=invert)",
+        "together = draw(law, ends[-1], secret)",
+        "together = draw(law.share(2), ends[-1], secret)",
         "privacy/test_pipeline_noise.py::test_h_honest_shares_are_exactly_the_declared_noise",
     ),
     Mutant(

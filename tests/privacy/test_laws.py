@@ -14,7 +14,6 @@ import pytest
 from scipy import stats
 
 from hedgerow.errors import ParameterError
-from hedgerow.kernels.noise import search
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.mechanisms.mechanisms import (
     LEAST_LAPLACE_RATE,
@@ -145,7 +144,7 @@ WIDE_N = 4_000_000  # so that the small correction by rejection is seen
 
 @pytest.mark.statistical
 def test_the_wide_sampler_gives_single_integers_their_probability():
-    noise = wide_gaussian(WIDE_SIGMA2, WIDE_N, SecretRandomness(), search)
+    noise = wide_gaussian(WIDE_SIGMA2, WIDE_N, SecretRandomness())
     assert gate(noise, DiscreteGaussian(WIDE_SIGMA2))
     for k in range(-8, 9):
         p = stats.norm.pdf(k / 64) / 64
@@ -157,7 +156,7 @@ def test_the_wide_sampler_without_its_coin_is_refused(monkeypatch):
     """Without rejection a coarse step is flat: too heavy at its outer end."""
     keep_all = lambda numerators, *_: np.ones(len(numerators), bool)  # noqa: E731
     monkeypatch.setattr("hedgerow.privacy.mechanisms.sampling.exp_coins", keep_all)
-    noise = wide_gaussian(WIDE_SIGMA2, WIDE_N, SecretRandomness(), search)
+    noise = wide_gaussian(WIDE_SIGMA2, WIDE_N, SecretRandomness())
     assert not gate(noise, DiscreteGaussian(WIDE_SIGMA2))
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 from hedgerow.federation.server import Server
+from hedgerow.kernels.noise import search
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.mechanisms import sampling
 from hedgerow.privacy.mechanisms.coins import SecretRandomness, exp_bounds
@@ -243,13 +244,13 @@ def test_a_law_gives_no_more_entries_than_its_variation_counts(law):
 @pytest.mark.parametrize("law", [Polya(Fraction(500), 3), Gaussian(Fraction(1, 2000))], ids=str)
 def test_a_law_without_room_for_noise_is_a_table_of_one_value(law):
     noise = Scripted([0, 2**63, 2**64 - 1], more=[0, 2**128 - 1])
-    assert sampling._look_up(table_of(law), 3, noise, sampling.search).tolist() == [0, 0, 0]
+    assert sampling.look_up(table_of(law), 3, noise).tolist() == [0, 0, 0]
 
 
 # ------------------------------------------------------------------------------ ties, tails
 def looked_up(law, words, more):
     source = Scripted(words, more)
-    values = sampling._look_up(table_of(law), len(words), source, sampling.search)
+    values = sampling.look_up(table_of(law), len(words), source)
     assert not source.more, "fewer ties were settled than expected"
     return values.tolist()
 
@@ -343,7 +344,7 @@ def test_a_walk_from_the_guide_equals_the_search(law):
     outs, ties = np.empty((2, len(words)), np.int64), np.empty((2, len(words)), np.int64)
     args = (words, table.thresholds, table.guide, table.shift)
     n_walk = walk(*args, outs[0], ties[0])
-    n_search = sampling.search(*args, outs[1], ties[1])
+    n_search = search(*args, outs[1], ties[1])
     assert n_walk == n_search
     np.testing.assert_array_equal(ties[0, :n_walk], ties[1, :n_walk])
     decided = np.setdiff1d(np.arange(len(words)), ties[0, :n_walk])
@@ -357,19 +358,20 @@ def test_search_finds_the_first_larger_threshold(thresholds, word):
     thresholds = np.array(sorted(thresholds), np.uint64)
     out, ties = np.empty(1, np.int64), np.empty(1, np.int64)
     guide = np.zeros(64, np.int32)
-    found = sampling.search(np.array([word], np.uint64), thresholds, guide, 58, out, ties)
+    found = search(np.array([word], np.uint64), thresholds, guide, 58, out, ties)
     larger = [k for k, t in enumerate(thresholds.tolist()) if t > word]
     assert out[0] == (larger[0] if larger else len(thresholds))
     assert found == (word in thresholds.tolist() or not larger)
 
 
-def test_draw_hands_every_table_to_the_given_kernel():
+def test_draw_looks_every_table_up_with_the_kernel(monkeypatch):
     calls = []
 
     def spy(*args):
         calls.append(len(args[0]))
-        return sampling.search(*args)
+        return search(*args)
 
+    monkeypatch.setattr(sampling, "invert", spy)
     laws = [
         DiscreteLaplace(Fraction(1, 10**6)),
         PolyaDifference(Fraction(1, 3), 4),
@@ -378,7 +380,7 @@ def test_draw_hands_every_table_to_the_given_kernel():
     ]
     for law in laws:
         calls.clear()
-        noise = sampling.draw(law, 100, SecretRandomness(), invert=spy)
+        noise = sampling.draw(law, 100, SecretRandomness())
         assert noise.shape == (100,)
         assert noise.dtype == np.int64
         assert calls
@@ -437,7 +439,7 @@ def test_every_sign_of_a_geometric_number_is_one_value_and_minus_zero_is_none():
     table = table_of(Polya(rate, 1))
     sizes, minus = [k // 2 for k in range(16)], 0b1010101010101010
     first = [max(word_of(table, k), 1) for k in sizes]
-    values, rejected = sampling._propose_signed(rate, 16, Queued(first, [minus]), sampling.search)
+    values, rejected = sampling._propose_signed(rate, 16, Queued(first, [minus]))
     assert rejected.tolist() == [1]
     assert sorted(np.delete(values, rejected).tolist()) == list(range(-7, 8))
 
@@ -453,7 +455,7 @@ def test_minus_zero_is_drawn_again_with_its_sign_and_nothing_else_is():
         [1],
         [0b0],  # zero
     )
-    drawn = sampling.draw(DiscreteLaplace(rate), 4, words, sampling.search)
+    drawn = sampling.draw(DiscreteLaplace(rate), 4, words)
     assert drawn.tolist() == [3, -2, 5, 0]
     assert not words.queue
 
@@ -481,7 +483,7 @@ def test_every_integer_is_proposed_in_exactly_one_way():
 
 @pytest.mark.parametrize("sigma2", [2**20 + 1, 10**8, 10**14, 2**60], ids=float)
 def test_nine_of_ten_proposals_and_more_are_accepted(sigma2):
-    given = Fraction(sigma2), 20_000, SecretRandomness(), sampling.search
+    given = Fraction(sigma2), 20_000, SecretRandomness()
     kept = np.delete(*sampling._coarse_and_fine(*given))
     assert len(kept) > 19_000  # 97.5 % expected at least; 19,000 would be 23 deviations off
 

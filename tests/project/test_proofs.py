@@ -40,7 +40,16 @@ WRONG = {
         "apart * apart / 4 <= c * s / (c + s)",
         "apart * apart / 4 <= 101 / 100 * (c * s / (c + s))",
     ),
-    "Gini's reach is halved": ("Scores.v", "Gini => 2 * unit", "Gini => unit"),
+    "Gini's reach is halved": ("Splits.v", "Gini => 2 * unit", "Gini => unit"),
+    "a share has a trace too much": (
+        "Laplace.v",
+        "rising r j * (r + INR j) / INR (S j)",
+        "rising r j * (r + INR (S j)) / INR (S j)",
+    ),
+    "no zero of a table stays": ("Tables.v", "pred (zeros", "(zeros"),
+    "thresholds may be further off": ("Tables.v", "IZR N * Q k) <= 2)", "IZR N * Q k) <= 3)"),
+    "a rounded product loses less": ("Tables.v", "e + 4 * INR k", "e + 3 * INR k"),
+    "a chance falls too fast": ("Tables.v", "* num k / den k)%Z", "* num k / (den k + 1))%Z"),
 }
 """File, text, and what is planted for it."""
 

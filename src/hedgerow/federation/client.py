@@ -37,7 +37,6 @@ from hedgerow.errors import (
 from hedgerow.federation.audit_log import LOG
 from hedgerow.federation.policy import Policy
 from hedgerow.federation.wire import Bundle, Receiver
-from hedgerow.kernels.noise import invert
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.admission import admit
 from hedgerow.privacy.ledger.charges import Charge
@@ -122,7 +121,7 @@ def draw_noise(sums: Sequence[Noise], secret: SecretRandomness, draw: Draw) -> l
     result = list[IntArray]()
     for law, alike in groupby(laws, key=itemgetter(0)):
         ends = list(accumulate(size for _, size in alike))
-        together = draw(law, ends[-1], secret, invert=invert)
+        together = draw(law, ends[-1], secret)
         result += np.split(together, ends[:-1])
     return result
 

@@ -18,7 +18,7 @@ def search(
     out: IntArray,
     ties: IntArray,
 ) -> int:
-    """The definition of `Invert`, in NumPy; it does not use the guide."""
+    """The definition of `invert`, in NumPy; it does not use the guide."""
     out[:] = np.searchsorted(thresholds, words, side="right")
     is_tie = (out == len(thresholds)) | (thresholds[out - 1] == words) & (out > 0)
     tie_places = np.flatnonzero(is_tie)
@@ -29,7 +29,13 @@ def search(
 def invert(
     words: Words, thresholds: Words, guide: Int32, shift: int, out: IntArray, ties: IntArray
 ) -> int:
-    """Looks words up in a cumulative table, as `privacy.mechanisms.sampling.Invert` says."""
+    """Looks words up in a cumulative table.
+
+    For every i, out[i] becomes the first k with thresholds[k] > words[i]. The positions of words
+    that equal a threshold, or for which there is no such k, go to the front of `ties`, and their
+    number is returned; out is not read there. `guide[words[i] >> shift]` is an entry at or before
+    the right one, where a loop can start.
+    """
     if not len(words) == len(out) == len(ties):
         raise ParameterError(
             f"{len(words)} words for {len(out)} results and {len(ties)} ties; give one each."

@@ -25,7 +25,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.kernels.noise import search
+from hedgerow.kernels.noise import invert
 from hedgerow.privacy.mechanisms.coins import (
     COIN_BITS,
     Randomness,
@@ -227,44 +227,24 @@ _STEPS_PER_SIGMA: Final = 16  # rejection then keeps at least 39 proposals in 40
 _BLOCK: Final = 2**16  # draws at a time, to stay in the cache
 
 
-class Invert(Protocol):
-    """The interface of a compiled loop: words in, entries out.
-
-    For every i, out[i] becomes the first k with thresholds[k] > words[i]. The positions of words
-    that equal a threshold, or for which there is no such k, go to the front of `ties` (as long as
-    `words`), and their number is returned; out is not read there. `guide[words[i] >> shift]` is an
-    entry at or before the right one, where a loop can start.
-    """
-
-    def __call__(
-        self,
-        words: Words,
-        thresholds: Words,
-        guide: NDArray[np.int32],
-        shift: int,
-        out: IntArray,
-        ties: IntArray,
-    ) -> int: ...
-
-
 Proposed = tuple[IntArray, NDArray[np.intp]]
 """Draws, and the positions of rejected ones."""
-Proposing = Callable[[int, Randomness, Invert], Proposed]
+Proposing = Callable[[int, Randomness], Proposed]
 
 
-def draw(law: NoiseLaw, size: int, secret: Randomness, invert: Invert = search) -> IntArray:
+def draw(law: NoiseLaw, size: int, secret: Randomness) -> IntArray:
     match law:
         case NoNoise():
             return np.zeros(size, np.int64)
         case DiscreteLaplace():
-            return _sample_by_rejection(partial(_propose_signed, law.rate), size, secret, invert)
+            return _sample_by_rejection(partial(_propose_signed, law.rate), size, secret)
         case PolyaDifference():
-            polya = table_of(Polya(law.rate, law.shares))
-            return _difference(_look_up(polya, 2 * size, secret, invert))
+            pairs = look_up(table_of(Polya(law.rate, law.shares)), 2 * size, secret)
+            return np.asarray(pairs[:size] - pairs[size:])
         case DiscreteGaussian():
             if law.sigma2 <= NARROW_VARIANCE:
-                return _look_up(table_of(Gaussian(law.sigma2)), size, secret, invert)
-            return wide_gaussian(law.sigma2, size, secret, invert)
+                return look_up(table_of(Gaussian(law.sigma2)), size, secret)
+            return wide_gaussian(law.sigma2, size, secret)
 
 
 def total_variation(law: NoiseLaw) -> Fraction:
@@ -284,7 +264,7 @@ def total_variation(law: NoiseLaw) -> Fraction:
             return 3 * total_variation_of(_coarse(law.sigma2)[1])
 
 
-def _look_up(table: LawTable, size: int, secret: Randomness, invert: Invert) -> IntArray:
+def look_up(table: LawTable, size: int, secret: Randomness) -> IntArray:
     out = np.empty(size, np.int64)
     for start in range(0, size, _BLOCK):
         part = out[start : start + _BLOCK]
@@ -297,29 +277,22 @@ def _look_up(table: LawTable, size: int, secret: Randomness, invert: Invert) -> 
     return out
 
 
-def _difference(pairs: IntArray) -> IntArray:
-    half = len(pairs) // 2
-    return np.asarray(pairs[:half] - pairs[half:])
-
-
-def _sample_by_rejection(
-    propose: Proposing, size: int, secret: Randomness, invert: Invert
-) -> IntArray:
+def _sample_by_rejection(propose: Proposing, size: int, secret: Randomness) -> IntArray:
     """Rejection sampling: rejected places are drawn again until none is left."""
     out, again = np.empty(size, np.int64), [np.zeros(0, np.intp)]
     for start in range(0, size, _BLOCK):
         part = out[start : start + _BLOCK]
-        part[:], rejected_places = propose(len(part), secret, invert)
+        part[:], rejected_places = propose(len(part), secret)
         again.append(start + rejected_places)
     places = np.concatenate(again)
     if places.size:
-        out[places] = _sample_by_rejection(propose, places.size, secret, invert)
+        out[places] = _sample_by_rejection(propose, places.size, secret)
     return out
 
 
-def _propose_signed(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
+def _propose_signed(rate: Fraction, size: int, secret: Randomness) -> Proposed:
     """Adds signs to geometric draws; minus zero is rejected, or zero would be drawn twice."""
-    out = _geometric(rate, size, secret, invert)
+    out = _geometric(rate, size, secret)
     words = secret.words(-(-size // WORD_BITS)).view(np.uint8)
     minus = np.unpackbits(words, count=size, bitorder="little")
     rejected_places = np.flatnonzero((out == 0) & minus.view(np.bool_))
@@ -327,11 +300,11 @@ def _propose_signed(rate: Fraction, size: int, secret: Randomness, invert: Inver
     return out, rejected_places
 
 
-def _geometric(rate: Fraction, size: int, secret: Randomness, invert: Invert) -> IntArray:
+def _geometric(rate: Fraction, size: int, secret: Randomness) -> IntArray:
     (_, first), *others = _digits(rate)
-    total = _look_up(table_of(first), size, secret, invert)
+    total = look_up(table_of(first), size, secret)
     for place, law in others:
-        digit = _look_up(table_of(law), size, secret, invert)
+        digit = look_up(table_of(law), size, secret)
         digit *= place
         total += digit
     return total
@@ -347,12 +320,12 @@ def _digits(rate: Fraction) -> tuple[tuple[int, Law], ...]:
     return (*digits, (place, Polya(rate * place, 1)))
 
 
-def wide_gaussian(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> IntArray:
+def wide_gaussian(sigma2: Fraction, size: int, secret: Randomness) -> IntArray:
     """Discrete Gaussian of any width from sigma = 16 up, in steps of sigma/32 to sigma/16."""
-    return _sample_by_rejection(partial(_coarse_and_fine, sigma2), size, secret, invert)
+    return _sample_by_rejection(partial(_coarse_and_fine, sigma2), size, secret)
 
 
-def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: Invert) -> Proposed:
+def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness) -> Proposed:
     """Proposes k with the weight exp(-coarse^2 / (2 sigma2)) of its coarse part, for a rejection.
 
     A sign bit maps j = coarse + fine to j or to -1 - j, so every integer is proposed in one way.
@@ -360,7 +333,7 @@ def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness, invert: In
     uniforms are below this probability for every fine part and need no coin.
     """
     fine_bits, coarse_law = _coarse(sigma2)
-    steps = _look_up(table_of(coarse_law), size, secret, invert)
+    steps = look_up(table_of(coarse_law), size, secret)
     words = secret.words(size)
     fine = words & np.uint64((1 << fine_bits) - 1)
     negative = words >> np.uint64(fine_bits) & np.uint64(1)

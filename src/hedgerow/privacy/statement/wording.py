@@ -49,7 +49,6 @@ ON_PAPER = {
     "delta_of_sparse_rounds": "the sparse graph of masks",
     "LocalSelection": "selections by single sites",
     "ENTROPY": "the entropy score of splits",
-    "PolyaDifference": "Laplace noise that sites divide",
     "RandomizedResponse": "labels by randomized response",
     "BloomRandomizedResponse": "labels by Bloom reports",
 }
@@ -62,8 +61,6 @@ def list_unvetted(study: Study) -> list[str]:
     if study.dp_model is DPModel.NONE:
         return []
     names = {name for kind in study.asks for name in (kind.query, kind.what)}
-    if study.dp_model is DPModel.DISTRIBUTED and study.measure is Measure.PURE:
-        names.add("PolyaDifference")
     if study.measure is Measure.GDP:
         names.add("whole_budget")
     if study.graph_delta:
