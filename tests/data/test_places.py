@@ -1,4 +1,4 @@
-"""Answers do not depend on where rows are: memory, a file, DuckDB, PostgreSQL, Dask."""
+"""Answers do not depend on where rows are: memory, a file, a database, a cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from hypothesis import given
 
 from hedgerow.data import sums as answer
 from hedgerow.data.engines import database as sql
+from hedgerow.data.engines.database import InDatabase
 from hedgerow.data.engines.engine import AnsweringElsewhere, Work
-from hedgerow.data.reading.databases import DuckDb
+from hedgerow.data.reading.databases import DuckDb, Selected
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.reading.report import report_of
 from hedgerow.data.sums import Answering
+from hedgerow.errors import ParameterError
 from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.queries import (
     GROUPINGS,
@@ -59,11 +61,14 @@ from support.examples import (
     records,
 )
 from support.rows import (
+    SELECT,
     address,
     in_duckdb,
     in_file,
+    in_mariadb,
     in_memory,
     in_postgres,
+    mariadb,
     on_dask,
     on_disk,
     on_spark,
@@ -226,6 +231,37 @@ def postgres():
 @given(data=records())
 def test_postgres_answers_as_memory_does(world, data, postgres):
     compare(world, data, lambda table, schema: in_postgres(postgres, table, schema))
+
+
+@pytest.fixture(scope="module")
+def maria():
+    with mariadb() as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@examples(2, 10)
+@given(data=records(least=1))
+def test_rows_streamed_from_mariadb_answer_as_memory_does(world, data, maria):
+    """By a driver of Python's DB-API: what it knows of a column's type is not used."""
+    schema, _ = WORLDS[world]
+    table = table_of(data, schema)
+    streamed = in_mariadb(maria, table, schema)
+    compare_answers(world, table, Answering(streamed, schema))
+    other = Answering(in_mariadb(maria, table.slice(1), schema), schema)
+    with pytest.raises(AssertionError):  # negative control: a row is lost
+        compare_answers(world, table, other)
+
+
+def test_mariadb_is_asked_for_no_sums(maria):
+    """It reads NaN as 0: a translated model would count missing values as zeros, in silence."""
+    with maria.cursor() as cursor:
+        cursor.execute("SELECT CAST('NaN' AS DOUBLE)")
+        assert cursor.fetchone() == (0.0,)
+    table = table_of([((1, 1, 0), 0, 0.0)], BY_CLASS)
+    in_mariadb(maria, table, BY_CLASS)
+    with pytest.raises(ParameterError, match="the query by pymysql; only the SQL of DuckDB and"):
+        InDatabase(Selected(maria, SELECT), BY_CLASS, "y")
 
 
 # -------------------------------------------------------------- the second lock, in a database too

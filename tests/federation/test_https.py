@@ -22,7 +22,6 @@ from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
     accept_certificate,
-    client_context,
     new_key,
 )
 from hedgerow.federation.transports.https import (
@@ -32,6 +31,7 @@ from hedgerow.federation.transports.https import (
     PATH,
     HttpsExchange,
     address_of,
+    client_context,
 )
 from hedgerow.secagg.keys import Identity
 from support.effort import LONG

@@ -33,11 +33,10 @@ from hedgerow.federation.transports.certificates import (
     Request,
     accept_certificate,
     authority_id,
-    client_context,
     key_bytes,
     new_key,
 )
-from hedgerow.federation.transports.https import Caller, HttpsExchange
+from hedgerow.federation.transports.https import Caller, HttpsExchange, client_context
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import itertools
 import os
 import pickle
@@ -268,3 +269,51 @@ def _lent_user() -> str | None:
 def _run(user: str | None, *command: object) -> None:
     words = [str(word) for word in command]
     subprocess.run(words, check=True, user=user, cwd="/", stdout=subprocess.DEVNULL)
+
+
+# --------------------------------------------------------------------------------------------------
+# A MariaDB server of our own, likewise.
+@contextmanager
+def mariadb() -> Iterator[Any]:
+    """A connection of Python's DB-API to an empty database; its cursors stream."""
+    pymysql = pytest.importorskip("pymysql", reason="PyMySQL is not installed")
+    programs = shutil.which("mariadb-install-db"), shutil.which("mariadbd")
+    if None in programs:
+        pytest.skip("MariaDB is not installed: no mariadb-install-db or mariadbd on the path")
+    folder = Path(tempfile.mkdtemp(prefix="hr-my-", dir="/tmp"))
+    place = ("--no-defaults", f"--datadir={folder}/data", f"--user={getpass.getuser()}")
+    options = (f"--socket={folder}/socket", f"--pid-file={folder}/pid", "--skip-networking")
+    try:
+        _run(None, programs[0], *place, "--auth-root-authentication-method=normal")
+        words = [programs[1], *place, *options]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as run:
+            try:
+                next(line for line in run.stderr if "ready for connections" in line)
+                with pymysql.connect(
+                    unix_socket=f"{folder}/socket",
+                    user="root",
+                    cursorclass=pymysql.cursors.SSCursor,
+                ) as connection:
+                    connection.cursor().execute("CREATE DATABASE clinic")
+                    connection.select_db("clinic")
+                    yield connection
+            finally:
+                run.kill()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_mariadb(connection: Any, table: pa.Table, schema: Schema) -> Rows:
+    """Streamed, a few rows at a time; numbers are DOUBLE, which has no NaN but NULL."""
+    kinds = {pa.float64(): "DOUBLE", pa.bool_(): "BOOLEAN", pa.string(): "TEXT"}
+    columns = [f"{field.name} {kinds[field.type]}" for field in table.schema]
+    signs = ", ".join(["%s"] * len(columns))
+    rows = [
+        [None if value != value else value for value in row.values()] for row in table.to_pylist()
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS records")
+        cursor.execute(f"CREATE TABLE records ({', '.join(columns)}) CHARACTER SET utf8mb4")
+        cursor.executemany(f"INSERT INTO records VALUES ({signs})", rows)
+    read = encode(Selected(connection, SELECT), schema, target="y", chunk_rows=3)
+    return Rows(read, schema, DRAWS)

@@ -295,10 +295,13 @@ def serve(
     watch: Watch = False,
 ) -> None:
     """Serve all approved studies until stopped. Only outbound connections, no open port."""
+    import os
     import signal
     import threading
     from contextlib import closing
 
+    # Arrow's own allocator takes megabytes that a small site never uses; read as Arrow is loaded.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from hedgerow.deployment.serve import Service, prepare
 
     folder = _open(state)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,7 +30,6 @@ from hedgerow.deployment.progress import SITES_EVENT, RunEvent, event_in_words
 from hedgerow.errors import ParameterError
 from hedgerow.federation.audit_log import LOG, AuditLine, in_words
 from hedgerow.federation.transports.socket import listen_at
-from hedgerow.report.page.page import LivePart, live_page
 
 if TYPE_CHECKING:
     from hedgerow.deployment.run_folder import RunFolder
@@ -224,9 +224,7 @@ class LiveView:
     def __init__(
         self, title: str, *tellers: Teller, page: bool = True, socket: Path | None = None
     ) -> None:
-        parts = [LivePart(t.name, t.facts, t.budget, t.has_sites, t.has_tree) for t in tellers]
-        self.page = live_page(title, parts).encode()
-        self._tellers = tellers
+        self._title, self._tellers = title, tellers
         self.token = os.environ.get("HEDGEROW_LIVE_TOKEN") or secrets.token_urlsafe(24)
         self._events: list[Shown] = []
         self._change = Condition()
@@ -242,6 +240,16 @@ class LiveView:
         for server in self._servers:
             server.view = self
             Thread(target=server.serve_forever, daemon=True).start()
+
+    @cached_property
+    def page(self) -> bytes:
+        """Made when a browser asks: a site that nobody watches does not load the report."""
+        from hedgerow.report.page.page import LivePart, live_page
+
+        parts = (
+            LivePart(t.name, t.facts, t.budget, t.has_sites, t.has_tree) for t in self._tellers
+        )
+        return live_page(self._title, list(parts)).encode()
 
     @property
     def host(self) -> str:

@@ -7,18 +7,19 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hedgerow.errors import RunEnded
 from hedgerow.federation.exchange import Accept, Exchange, Messages, Misses, Quorum
-from hedgerow.federation.server import Server
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import Leaves, Query, SumQuery
 from hedgerow.privacy.statement.record import Progress
-from hedgerow.report.view import words_on
 from hedgerow.schema.regions import Region, Split
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.visible import visible
+
+if TYPE_CHECKING:
+    from hedgerow.federation.server import Server
 
 RunEvent = dict[str, Any]
 Listen = Callable[[RunEvent], None]
@@ -189,6 +190,8 @@ def _words(schema: Schema, region: Region) -> str:
     """The last step in words; a fold, which is a tree's own records, is a step too."""
     last = region[-1]
     if isinstance(last.test, Split):
+        from hedgerow.report.view import words_on  # no site needs it
+
         return words_on(schema, region, last.test.feature)
     return f"tree {last.outcome + 1}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ Int16 = NDArray[np.int16]
 Int32 = NDArray[np.int32]
 IntArray = NDArray[np.int64]
 Words = NDArray[np.uint64]
-Rng = np.random.Generator
+Rng: TypeAlias = "np.random.Generator"
 """Public randomness: feature draws and random cuts, never noise."""
 
 _Array = TypeVar("_Array", bound=NDArray[Any])

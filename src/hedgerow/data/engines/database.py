@@ -198,11 +198,13 @@ class _Making:
         self.count_conditions[kind, name] = condition
 
 
-def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> EngineCounts:
+def snapshot(
+    selection: Selected, database: Database, schema: Schema, target: str, name: str
+) -> EngineCounts:
     """Creates the table `name` with one column of cells per feature, and `y`."""
     if schema.classes is None and schema.target is None:
         raise ParameterError("the schema declares neither classes nor a target; add one of them.")
-    database, raw = selection.database, f"{name}_raw"
+    raw = f"{name}_raw"
     outcome = schema.label_columns(target)
     columns = [*schema.columns, *outcome]
     check_named(selection.where, selection.names, target=outcome)
@@ -212,7 +214,7 @@ def snapshot(selection: Selected, schema: Schema, target: str, name: str) -> Eng
             f"{selection.where} has no column {missing[0]!r}; it has {selection.names}. Name it so "
             "in the query (AS), or correct the schema."
         )
-    database.run(f"CREATE TEMP TABLE {raw} AS {selection.of(columns)}")
+    database.run(f"CREATE TEMP TABLE {raw} AS {database.project(selection.query, columns)}")
     kinds = database.schema(f"SELECT * FROM {raw}")
     making = _Making(database, raw)
     for place, grid in enumerate(schema.grids):
@@ -415,7 +417,7 @@ class InDatabase(Elsewhere):
     def __init__(
         self, selection: Selected, schema: Schema, target: str, draws: Draws | None = None
     ) -> None:
-        if not selection.database.sums:
+        if not isinstance(selection.database, Database) or not selection.database.sums:
             raise ParameterError(
                 f"push_down was given with {selection.where}; only the SQL of DuckDB and Postgres "
                 f"is tested to sum as memory does. {self.instead.capitalize()}."
@@ -423,7 +425,7 @@ class InDatabase(Elsewhere):
         self.where, self.schema, self.target = selection.where, schema, target
         self._database, self._draws = selection.database, draws
         self._cells = f"hedgerow_cells_{secrets.token_hex(6)}"
-        self.read_counts = snapshot(selection, schema, target, self._cells)
+        self.read_counts = snapshot(selection, self._database, schema, target, self._cells)
         self._scored_model: Additive | None = None
         self._scores = np.empty((0, 0))
         self._score_table: str | None = None

@@ -84,7 +84,8 @@ def _of_arrow(value: Any) -> Any:
 
 def fill_masked(values: Any) -> Any:
     """Replaces masked values by missing ones."""
-    if not isinstance(values, np.ma.MaskedArray) or values.dtype.names:
+    is_array = isinstance(values, np.ndarray)  # numpy.ma is loaded for arrays alone
+    if not is_array or not isinstance(values, np.ma.MaskedArray) or values.dtype.names:
         return values
     if values.dtype.kind == "f":
         return values.filled(np.nan)

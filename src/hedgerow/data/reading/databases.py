@@ -1,8 +1,9 @@
 """Databases as sources of rows: query results arrive as Arrow, batch by batch.
 
-DuckDB and PostgreSQL (through ADBC) can also sum rows; any other ADBC database is only streamed,
-because its SQL is untested. A source is an open connection or a location: the path of a DuckDB
-file, opened read-only, or postgresql://user@host/database.
+DuckDB and PostgreSQL (through ADBC) can also sum rows; any other database is only streamed, as
+Arrow by an ADBC driver or row by row by a driver of Python's DB-API, because its SQL is untested. A
+source is an open connection or a location: the path of a DuckDB file, opened read-only, or
+postgresql://user@host/database.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.data.reading.columns import Column
-from hedgerow.data.reading.containers import as_column, as_data_error, positions_of
+from hedgerow.data.reading.containers import as_column, as_data_error, objects_of, positions_of
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.codes import encode_edges
 
@@ -38,8 +39,31 @@ def is_database(source: Any) -> bool:
     return hasattr(source, "cursor") and hasattr(source, "commit")
 
 
-class Database(ABC):
-    """One connection, and the expressions in which SQL dialects differ."""
+class Streamed:
+    """A connection of Python's DB-API: rows come as objects, each read by its own value alone.
+
+    A column of mixed rows would have no type that all of them declare, so none is inferred.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.where = f"the query by {type(connection).__module__.partition('.')[0]}"
+
+    def names(self, query: str) -> list[str]:
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(f"SELECT * FROM ({query}) asked WHERE 1 = 0")
+            return [str(column[0]) for column in cursor.description]
+
+    def columns(self, query: str, names: Sequence[str], rows: int) -> Iterator[list[Any]]:
+        with closing(self._connection.cursor()) as cursor:
+            cursor.execute(query)
+            places = [[column[0] for column in cursor.description].index(name) for name in names]
+            while block := cursor.fetchmany(rows):
+                yield [objects_of([row[place] for row in block]) for place in places]
+
+
+class Database(Streamed, ABC):
+    """A connection that yields Arrow, and the expressions in which SQL dialects differ."""
 
     where: str
     nearest: str
@@ -49,6 +73,13 @@ class Database(ABC):
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+
+    def names(self, query: str) -> list[str]:
+        return self.schema(query).names
+
+    def columns(self, query: str, names: Sequence[str], rows: int) -> Iterator[list[Any]]:
+        for batch in self.batches(self.project(query, names), rows):
+            yield [as_column(plain_storage(batch.column(name))) for name in names]
 
     @abstractmethod
     def run(self, statement: str) -> None: ...
@@ -199,7 +230,7 @@ class Postgres(Adbc):
         return super().schema(f"SELECT * FROM ({query}) AS asked LIMIT 0")
 
 
-def database_of(connection: Any) -> Database:
+def database_of(connection: Any) -> Streamed:
     """The database of an open connection or of a location."""
     if isinstance(connection, str | Path):
         return _open_database(str(connection))
@@ -209,9 +240,11 @@ def database_of(connection: Any) -> Database:
     if module.startswith("adbc_driver"):
         vendor = connection.adbc_get_info().get("vendor_name")
         return Postgres(connection) if vendor == "PostgreSQL" else Adbc(connection, str(vendor))
+    if hasattr(connection, "cursor"):
+        return Streamed(connection)
     raise ParameterError(
         f"sql was given with a {type(connection).__name__}; give a DuckDB connection, one of an "
-        "ADBC driver, the path of a DuckDB file or postgresql://..."
+        "ADBC or DB-API driver, the path of a DuckDB file or postgresql://..."
     )
 
 
@@ -250,16 +283,12 @@ class Selected:
         self.where = self.database.where
         # Each driver has errors of its own.
         with as_data_error(self.where, Exception, advice=CHECK_THE_QUERY):
-            self.names = self.database.schema(self.query).names
+            self.names = self.database.names(self.query)
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
         with as_data_error(self.where, Exception, advice=CHECK_THE_QUERY):
-            for batch in self.database.batches(self.of(names), rows):
-                yield [as_column(plain_storage(batch.column(name))) for name in names]
-
-    def of(self, names: Sequence[str]) -> str:
-        return self.database.project(self.query, names)
+            yield from self.database.columns(self.query, names, rows)
 
 
 def plain_storage(column: Any) -> Any:

@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.ipc
-import pyarrow.parquet
 
 from hedgerow.data.reading.columns import Column
 from hedgerow.data.reading.containers import (
@@ -138,15 +135,17 @@ class Csv:
             self._skipped += 1
             return "skip"
 
-        return pa.csv.open_csv(
+        from pyarrow import csv as arrow_csv
+
+        return arrow_csv.open_csv(
             io.BufferedReader(lines, CSV_BLOCK_BYTES),  # Arrow needs full blocks
-            read_options=pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-            parse_options=pa.csv.ParseOptions(
+            read_options=arrow_csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+            parse_options=arrow_csv.ParseOptions(
                 delimiter=self._delimiter.decode(),
                 newlines_in_values=True,  # each is inside a complete record
                 invalid_row_handler=skip,
             ),
-            convert_options=pa.csv.ConvertOptions(
+            convert_options=arrow_csv.ConvertOptions(
                 column_types=types, include_columns=list(types), check_utf8=False
             ),
         )
@@ -187,21 +186,21 @@ class Parquet:
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
         self._path = path
-        with as_data_error(self.where), pa.parquet.ParquetFile(path) as file:
+        with as_data_error(self.where), self._open() as file:
             self.names = file.schema_arrow.names
             self.capacity = file.metadata.num_rows
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
-        with as_data_error(self.where), self._open_stream() as file:
+        with as_data_error(self.where), self._open() as file:
             for batch in file.iter_batches(rows, columns=list(names)):
                 yield [as_column(batch.column(name)) for name in names]
 
-    def _open_stream(self) -> Any:
+    def _open(self) -> Any:
         """Reads ahead by one buffer; by default Arrow fetches the whole file."""
-        return pa.parquet.ParquetFile(
-            self._path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES
-        )
+        from pyarrow.parquet import ParquetFile
+
+        return ParquetFile(self._path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES)
 
 
 class Arrow:
@@ -234,11 +233,13 @@ def _let_go(mapped_file: mmap.mmap) -> None:
 
 
 def _batches_of(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    from pyarrow import ipc
+
     try:
-        ipc_file = pa.ipc.open_file(file)
+        ipc_file = ipc.open_file(file)
     except pa.ArrowInvalid:
         file.seek(0)
-        stream = pa.ipc.open_stream(file)
+        stream = ipc.open_stream(file)
         return stream.schema, iter(stream)
     return ipc_file.schema, (ipc_file.get_batch(k) for k in range(ipc_file.num_record_batches))
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyarrow.interchange import from_dataframe
 
 from hedgerow.data.reading.columns import Column
 from hedgerow.data.reading.containers import (
@@ -49,7 +48,11 @@ def as_table(source: Any) -> Any:
         raise DataError("the rows are a lazy frame, which holds none yet; call .collect() first.")
     if hasattr(source, "__arrow_c_stream__"):
         return _as_arrow(source)
-    return from_dataframe(source) if hasattr(source, "__dataframe__") else source
+    if not hasattr(source, "__dataframe__"):
+        return source
+    from pyarrow.interchange import from_dataframe
+
+    return from_dataframe(source)
 
 
 def _as_arrow(source: Any) -> Any:

@@ -191,15 +191,6 @@ def accept_certificate(reply: bytes, fingerprint: str, key: Key, name: str) -> t
     return _pem(site), _pem(authority)
 
 
-def client_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLContext:
-    """TLS 1.3 towards one coordinator: only its authority is trusted."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(authority)
-    context.load_cert_chain(certificate, key)
-    return context
-
-
 def certificate_fingerprint(certificate: x509.Certificate) -> str:
     """As `openssl x509 -fingerprint -sha256` prints it, for people to compare."""
     return certificate.fingerprint(hashes.SHA256()).hex(":").upper()

@@ -28,6 +28,7 @@ import uuid
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -394,6 +395,17 @@ def name_in(certificate: Any) -> str:
 
 
 # A site's end.
+#
+# Here and not beside the certificates: a site that serves does not load what makes them.
+def client_context(key: Path, certificate: Path, authority: Path) -> ssl.SSLContext:
+    """TLS 1.3 towards one coordinator: only its authority is trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(authority)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
 class Caller:
     """Calls one coordinator until stopped, and answers its messages with `handle`."""
 
