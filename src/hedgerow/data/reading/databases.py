@@ -75,7 +75,7 @@ class Database(Streamed, ABC):
         self._connection = connection
 
     def names(self, query: str) -> list[str]:
-        return self.schema(query).names
+        return list(self.schema(query).names)
 
     def columns(self, query: str, names: Sequence[str], rows: int) -> Iterator[list[Any]]:
         for batch in self.batches(self.project(query, names), rows):
