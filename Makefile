@@ -135,7 +135,9 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.growth
-	$(BIN)/python -m benchmarks.works after
+	$(BIN)/python -m benchmarks.works
+	$(BIN)/python -m benchmarks.sources $(ARTIFACTS)/rows --rows 1e5 --boosted
+	$(BIN)/python -m benchmarks.bench_network latency:0 latency:40 latency:200
 	$(BIN)/python -m studies evidence
 
 bench-quick: $(READY)

@@ -16,23 +16,19 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from benchmarks import results
+from benchmarks.bench_site import of_a_service
 from benchmarks.network_site import (
     IN_TWO,
     MARK,
@@ -43,10 +39,6 @@ from benchmarks.network_site import (
     study_of,
 )
 from benchmarks.network_transports import TRANSPORTS, Consortium, over_https
-from hedgerow.deployment.approve import approve
-from hedgerow.deployment.site_state import DataPlace, StateFolder
-from hedgerow.deployment.study_file import StudyFile
-from hedgerow.federation.audit_log import Audit, lines_of
 from hedgerow.federation.exchange import Accept, Exchange, Messages, Misses, Quorum, Timing, pace_of
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
@@ -56,107 +48,7 @@ from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.study import Study
-from hedgerow.schema.schema import Numeric, Schema
-from hedgerow.secagg.keys import Identity, fingerprint
 
-# --------------------------------------------------------------------------------------------------
-# How much memory `hedgerow site serve` takes for many rows.
-ROWS, COLUMNS = 1_000_000, 30
-WAIT_SECONDS = 600.0
-POLICY = """\
-methods = "any"
-features = "any"
-dp_models = "any"
-epsilon_per_study = "10"
-delta_per_study = "1e-5"
-fewest_sites = 2
-[lifetime]
-epsilon = "10"
-delta = "1e-5"
-[trusted_sites]
-"peer" = "{pin}"
-"""
-
-
-@dataclass(frozen=True)
-class Memory:
-    rows: int
-    columns: int
-    file_bytes: int
-    resident: int
-    highest: int
-
-
-def of_a_service(folder: Path) -> Memory:
-    """A site that serves one study of boosted trees from a Parquet file, seen from outside."""
-    schema = Schema(
-        tuple(Numeric(f"x{k}", 0.0, 1.0) for k in range(COLUMNS)), classes=("no", "yes")
-    )
-    rows = _written(folder / "rows.parquet")
-    state = StateFolder.create(folder / "site", "north", folder / "anchor")
-    peer, own = Identity.generate(), Identity.generate()
-    state.policy_file.write_text(POLICY.format(pin=fingerprint(peer.public)), encoding="utf-8")
-    study = folder / "study.toml"
-    sites = {"north": state.identity().public, "peer": peer.public}
-    study.write_text(_study(schema, sites, own.public), encoding="utf-8")
-    approve(state, StudyFile.read(study), DataPlace(str(rows), "target"), Audit(state.audit_file))
-    words = ["-c", "from hedgerow.cli.main import entry; entry()", "site", "serve", str(state.root)]
-    process = subprocess.Popen([sys.executable, *words, "--json"], stdout=subprocess.DEVNULL)
-    try:
-        _wait_until_it_serves(state, process)
-        resident, highest = (_status(process.pid, name) for name in ("VmRSS", "VmHWM"))
-    finally:
-        process.terminate()
-        process.wait(30)
-    return Memory(ROWS, COLUMNS, rows.stat().st_size, resident, highest)
-
-
-def _written(path: Path) -> Path:
-    rng = np.random.default_rng(0)
-    columns = {f"x{k}": rng.random(ROWS) for k in range(COLUMNS)}
-    target = np.where(columns["x0"] > 0.5, "yes", "no")
-    pq.write_table(pa.table({**columns, "target": target}), path)
-    return path
-
-
-def _study(schema: Schema, sites: dict[str, bytes], coordinator: bytes) -> str:
-    roster = "".join(
-        f'[[site]]\nname = "{name}"\nkey = "{key.hex()}"\n' for name, key in sites.items()
-    )
-    features = schema.to_toml().replace("[[feature]]", "[[schema.feature]]")
-    return (
-        'version = 1\nname = "memory"\npublic_seed = 7\n'
-        '[model]\nestimator = "BoostedTreesClassifier"\n'
-        f"[schema]\n{features}\n[privacy]\nepsilon = 1\n"
-        f'[coordinator]\nkey = "{coordinator.hex()}"\n{roster}'
-    )
-
-
-def _wait_until_it_serves(state: StateFolder, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while not any(line["event"] == "serves" for line in lines_of(state.audit_file)):
-        if process.poll() is not None or time.monotonic() > end:
-            raise RuntimeError(f"the site does not serve; see {state.log_file}")
-        time.sleep(0.2)
-
-
-def _status(pid: int, name: str) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    (found,) = (line.split()[1] for line in lines if line.startswith(f"{name}:"))
-    return int(found) * 1024
-
-
-# --------------------------------------------------------------------------------------------------
-# Rounds between real processes, against an echo of the same bytes.
-#
-# python -m benchmarks.bench_network [CARRIER:SITES ...] [boosting] [memory] [latency:MS ...]
-# .venv-flower/bin/python -m benchmarks.bench_network Flower:3 "Flower, stock nodes:3"
-#
-# Sites are processes on this machine with 1,000 rows and a store on disk; the coordinator keeps a
-# journal. A round is ROUND and MASKED, then UNMASK and SHARES. Its echo is two exchanges in which
-# as many bytes go out and come back through the same transport and the same processes. Rounds and
-# echoes take turns. Every part is measured and kept by itself (results.json); `make docs` makes the
-# page of all parts that are there.
 PART = "network"
 USUAL = (
     *("HTTPS:3", "HTTPS:10", "HTTPS:30", "FLARE:3", "FLARE:10", "FLARE:30"),
@@ -171,6 +63,12 @@ FEW = 5
 BOOSTING_SITES = 3
 WAYS: dict[str, tuple[Any, ...]] = {"default": (), "in_two": (None, IN_TWO), "single": (1,)}
 """Trees of a round; and as it was before rounds were opened at once."""
+
+
+def _status(pid: int, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (found,) = (line.split()[1] for line in lines if line.startswith(f"{name}:"))
+    return int(found) * 1024
 
 
 class Laps:
@@ -394,7 +292,7 @@ def part(name: str) -> Any:
         return at_a_distance(float(name.partition(":")[2]))
     if name == "memory":
         with tempfile.TemporaryDirectory() as folder:
-            return asdict(of_a_service(Path(folder)))
+            return of_a_service(Path(folder), 1_000_000)
     transport, _, n_sites = name.partition(":")
     return rounds(transport, int(n_sites))
 

@@ -1,15 +1,14 @@
 """What a site's service holds in memory, and what an image of it takes.
 
-python -m benchmarks.bench_site [ROWS]
-python -m benchmarks.bench_site containers
+python -m benchmarks.bench_site       the image, and a study between four containers
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -26,13 +25,6 @@ from hedgerow.federation.audit_log import Audit, lines_of
 from hedgerow.schema.schema import Numeric, Schema
 from hedgerow.secagg.keys import Identity
 
-# --------------------------------------------------------------------------------------------------
-# What a site's service holds in memory, with a million rows of 30 columns.
-#
-#     python -m benchmarks.bench_site [ROWS]
-#
-# Prints the resident memory of `hedgerow site serve`, a process of its own, once it serves; the
-# most that it had while it read; and the bytes of the cell codes alone, which are the reference.
 COLUMNS = 30
 POLICY = """\
 methods = "any"
@@ -74,22 +66,27 @@ def approved(folder: Path, rows: int) -> StateFolder:
     return site
 
 
-def measure(rows: int) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        site = approved(folder, rows)
-        walk = Walk(folder)
-        try:
-            walk.leave_running(f"hedgerow site serve {site.root}")
-            process, most = psutil.Process(walk.running[0].pid), 0
-            while not any(line["event"] == "serves" for line in lines_of(site.audit_file)):
-                most = max(most, process.memory_info().rss)
-                time.sleep(0.05)
-            now = process.memory_info().rss
-        finally:
-            walk.stop()
-    codes = rows * COLUMNS
-    print(f"codes {codes / 1e6:.0f} MB; serving {now / 1e6:.0f} MB; at most {most / 1e6:.0f} MB")
+def of_a_service(folder: Path, rows: int) -> dict[str, Any]:
+    """Seen from outside: bytes, and CPU seconds until it serves."""
+    site = approved(folder, rows)
+    walk = Walk(folder, say=lambda text: None)
+    try:
+        walk.leave_running(f"hedgerow site serve {site.root}")
+        process, highest = psutil.Process(walk.running[0].pid), 0
+        while not any(line["event"] == "serves" for line in lines_of(site.audit_file)):
+            highest = max(highest, process.memory_info().rss)
+            time.sleep(0.05)
+        spent, resident = process.cpu_times(), process.memory_info().rss
+    finally:
+        walk.stop()
+    return {
+        "rows": rows,
+        "columns": COLUMNS,
+        "cpu": spent.user + spent.system,
+        "file_bytes": (folder / "rows.parquet").stat().st_size,
+        "resident": resident,
+        "highest": max(highest, resident),
+    }
 
 
 # --------------------------------------------------------------------------------------------------
@@ -103,7 +100,4 @@ def measure_containers() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["containers"]:
-        measure_containers()
-    else:
-        measure(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    measure_containers()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -73,44 +74,27 @@ Prepared = Callable[[], object]
 """A work whose rows are there, so that making them is not timed."""
 
 
-def rows_of_a_boosted_fit(rows: int) -> Prepared:
-    return boosted(rows, 30)
-
-
-def columns_of_a_boosted_fit(columns: int) -> Prepared:
-    return boosted(10_000, columns)
-
-
-def boosted(rows: int, columns: int, classes: int = 2) -> Prepared:
+def boosted(rows: int, columns: int, classes: int = 2, **how: Any) -> Prepared:
     X, y, _ = normals(rows, columns, classes)
-    model = hr.BoostedTreesClassifier(schema_of(columns, classes), 1.0, 1e-6, random_state=0)
-    return partial(model.fit, X, y)
+    schema = schema_of(columns, classes)
+    return partial(hr.BoostedTreesClassifier(schema, 1.0, 1e-6, random_state=0, **how).fit, X, y)
 
 
-def rows_of_extra_trees(rows: int) -> Prepared:
+def of_classes(estimator: type[Any], rows: int, **how: Any) -> Prepared:
     X, y, _ = normals(rows, 30)
-    model = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, n_estimators=5, random_state=0)
-    return partial(model.fit, X, y)
+    return partial(estimator(schema_of(30), 1.0, 1e-6, random_state=0, **how).fit, X, y)
 
 
-def rows_of_extra_trees_of_numbers(rows: int) -> Prepared:
+def extra_trees_of_numbers(rows: int) -> Prepared:
     X, _, y = normals(rows, 30)
     model = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, n_estimators=5, random_state=0)
     return partial(model.fit, X, y)
 
 
-def rows_of_a_forest_of_medians(rows: int) -> Prepared:
-    X, y, _ = normals(rows, 30)
-    model = hr.MedianForestClassifier(schema_of(30), 1.0, 1e-6, max_depth=7, random_state=0)
-    return partial(model.fit, X, y)
-
-
-def sites(count: int) -> Prepared:
-    return partial(tree_over, count, sparse=False)
-
-
-def classes(count: int) -> Prepared:
-    return boosted(20_000, 10, count)
+def bins(count: int) -> Prepared:
+    X, y, _ = normals(50_000, 30)
+    schema = schema_of(30).with_grid(bins=count)
+    return partial(hr.HistogramTreeClassifier(schema, 1.0, 1e-6, random_state=0).fit, X, y)
 
 
 def splits(count: int) -> Prepared:
@@ -126,41 +110,40 @@ def splits(count: int) -> Prepared:
     return partial(model.fit, X, y, site=np.arange(len(y)) % 2)
 
 
-CURVES: dict[Callable[[int], Prepared], tuple[str, str, tuple[int, ...], tuple[int, ...]]] = {
-    rows_of_a_boosted_fit: (
-        *("rows", "default boosted classifier, 30 columns"),
-        *((62_500, 250_000, 1_000_000), (4_000, 16_000)),
+MANY, FEW = (62_500, 250_000, 1_000_000), (4_000, 16_000)
+Work = Callable[[int], Prepared]
+CURVES: dict[tuple[str, str], tuple[Work, tuple[int, ...], tuple[int, ...]]] = {
+    ("rows", "default boosted classifier, 30 columns"): (lambda n: boosted(n, 30), MANY, FEW),
+    ("columns", "default boosted classifier, 10,000 rows"): (
+        *(lambda n: boosted(10_000, n), (30, 100, 300, 1_000), (10, 30)),
     ),
-    columns_of_a_boosted_fit: (
-        *("columns", "default boosted classifier, 10,000 rows"),
-        *((30, 100, 300, 1_000), (10, 30)),
+    ("classes", "default boosted classifier, 20,000 x 10"): (
+        *(lambda n: boosted(20_000, 10, n), (2, 4, 8, 16), (2, 4)),
     ),
-    rows_of_extra_trees: (
-        *("rows", "5 extra-trees of depth 20, 30 columns"),
-        *((62_500, 250_000, 1_000_000), (4_000, 16_000)),
+    ("trees", "default boosted classifier, 20,000 x 30"): (
+        *(lambda n: boosted(20_000, 30, n_estimators=n), (50, 200, 800), (4, 8)),
     ),
-    rows_of_extra_trees_of_numbers: (
-        *("rows", "5 extra-trees of numbers, depth 20, 30 columns"),
-        *((62_500, 250_000, 1_000_000), (4_000, 16_000)),
+    ("rows", "5 extra-trees of depth 20, 30 columns"): (
+        *(lambda n: of_classes(hr.ExtraTreesClassifier, n, n_estimators=5), MANY, FEW),
     ),
-    rows_of_a_forest_of_medians: (
-        *("rows", "tree of private medians, depth 7, 30 columns"),
+    ("rows", "5 extra-trees of numbers, depth 20, 30 columns"): (extra_trees_of_numbers, MANY, FEW),
+    ("rows", "tree of private medians, depth 7, 30 columns"): (
+        lambda n: of_classes(hr.MedianForestClassifier, n, max_depth=7),
         *((10_000, 40_000, 160_000), (1_000, 4_000)),
     ),
-    sites: ("sites", "our tree, 20 rows a site, full graph", (10, 30, 90), (3, 9)),
-    classes: (
-        *("classes", "default boosted classifier, 20,000 x 10"),
-        *((2, 4, 8, 16), (2, 4)),
+    ("bins", "histogram tree, 50,000 x 30"): (bins, (16, 64, 254), (8, 16)),
+    ("sites", "our tree, 20 rows a site, full graph"): (
+        *(lambda n: partial(tree_over, n, sparse=False), (10, 30, 90), (3, 9)),
     ),
-    splits: ("splits", "best-first tree, 20,000 x 10, 2 sites", (32, 128, 512), (8, 32)),
+    ("splits", "best-first tree, 20,000 x 10, 2 sites"): (splits, (32, 128, 512), (8, 32)),
 }
-"""What grows, the work, its sizes, and such as only show that it runs (`run.py --quick`)."""
+"""What grows and the work; its sizes, and such as only show that it runs (`run.py --quick`)."""
 
 
 def curves(names: Sequence[str]) -> list[Curve]:
     found = []
-    for work, (grows, words, sizes, _) in CURVES.items():
-        if names and work.__name__ not in names:
+    for (grows, words), (work, sizes, _) in CURVES.items():
+        if names and grows not in names:
             continue
         work(sizes[0])()  # imports and tables of noise laws are paid once a process
         found.append(Curve(grows, words, sizes, [cpu(work(size)) for size in sizes]))
@@ -189,7 +172,7 @@ def draw(path: Path) -> None:
 
 def main() -> None:
     found = {curve.name: curve for curve in [*kept(), *curves(sys.argv[1:])]}
-    names = [f"{words}, by {grows}" for grows, words, _, _ in CURVES.values()]
+    names = [f"{words}, by {grows}" for grows, words in CURVES]
     results.write(PART, {name: asdict(found[name]) for name in names if name in found})
 
 

@@ -1,52 +1,55 @@
-"""The full page of speed: ratios to references, works before and after, and how cost grows.
-
-No number is typed but those of `AT_THE_START`, by code that is gone.
-"""
+"""The full page of speed: what was asked and what is, how cost grows, and all that was measured."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import growth, results, run
+from benchmarks import growth, results, run, works
 from benchmarks.sources import BOOSTED_PART, COLUMNS, PART, PLACES
 from benchmarks.sources import USUAL_SIZES as SIZES
-from benchmarks.works import WORKS
+from benchmarks.timing import Row
 
 HEAD = """# Speed and memory
 
 For engineers and data scientists with many rows.
 
-Written by `make docs` from `benchmarks/results.json`. Every work ran in a process of its own, on
-one thread, with all loops compiled before, but for the line on first use. CPU seconds, because
-machines are shared; a reference ran in the same process. *At the start* is what was measured when
-the goals were set, on a loaded machine. *Before* is a later tree, which had reached some of them,
-and which ran the same works: `python -m benchmarks.works before --source DIR`. A shared machine
-slows CPU seconds down too, by up to two times: a ratio to a reference says more, and a line without
-one is rough.
+Written by `make docs` from `benchmarks/results.json`, which `make bench` makes. CPU seconds of one
+thread, because machines are shared; a reference ran in the same run, and a ratio to it says more.
+*At the start* is what was measured when the goals were set, by code that is gone.
 
-| work | at the start | before | after | reference | after / reference | goal |
-|---|---|---|---|---|---|---|
+| work | at the start | now | reference | ratio | goal |
+|---|---|---|---|---|---|
 """
-AT_THE_START = {
-    "boosted_million": "48 s",
-    "boosted_100_columns": "+1.3 GB",
-    "boosted_300_columns": "MemoryError",
-    "one_row": "14 ms",
-    "model_file": "27 ms, 538 kB",
-    "extra_trees_classes": "21 s",
-    "extra_trees_million_numbers": "over 60 s",
-    "median_forest": "4.4 s",
-    "best_first": "13 s",
-    "site_names": "3.2 s",
-    "first_use": "8-14 s",
-    "thousand_sites": "25 minutes, estimated",
+WORK_GOALS = {
+    "first_use": ("first boosted fit, 1e5 x 30, whole process", "14.4 s", "4 s"),
+    "small_site": ("a site's process, 1,000 rows: until it serves", "322 MB", "120 MB, 1 s"),
+    "median_forest": ("MedianForestClassifier, 1e5 x 30", "2.5x", "0.5x"),
+    "extra_trees_classes": ("ExtraTreesClassifier, 1e6 x 30", "1.04x", "0.5x"),
+    "extra_trees_numbers": ("ExtraTreesRegressor, 1e6 x 30", "3.1x", "1x"),
+    "model_file": ("model file of 100 boosted trees, loaded", "20 ms", "8 ms"),
+    "thousand_sites": ("tree over 1,000 sites in one process", "25 minutes", "180 s"),
+    "mapped_1e7": ("default boosted fit, 1e7 x 30, mapped cells", "", ""),
+    "mapped_1e8": ("the same, 1e8 x 30", "14-20 GB", "4 GB, 900 s"),
 }
-"""Typed: the code that took so long is no part of any tree that could run the works."""
-AFTER_THE_WORKS = """
-Two more goals have lines elsewhere. Ten million rows of a Parquet file, goal 1.2 GB and 12 CPU
-seconds, are in the next table, for a `HistogramTreeClassifier`. Wide noise, goal 10 times the
-random words it needs, is a line of the table at the end.
+"""By name of a work: what it is; what it took, and what it may take at most."""
+LINE_GOALS = {
+    "import to first estimator, cold process": ("2.0 s", "1.5 s"),
+    "whole fit of our boosted trees, epsilon 1, 1e6 x 30": ("0.63x", "0.25x"),
+    "one row predicted, default boosted classifier, 100 trees, NumPy": ("0.6x", ""),
+}
+BOOSTED_GOALS = {"dask": ("3.6x", "1.3x"), "duckdb_pushed": ("5.4x", "2x"), "mapped": ("", "")}
+GROWTH = """
+## How cost grows
+
+CPU seconds over a range of sizes, and the exponent of the power that fits them best (1 is in
+proportion). Small sizes have fixed costs in them, which makes an exponent smaller.
+
+![CPU seconds over size](growth.svg)
+
+| what grows | work | sizes | CPU s | exponent |
+|---|---|---|---|---|
 """
 SOURCES = """
 ## Rows in every place
@@ -63,20 +66,6 @@ the same process, had left.
 | rows lie in |{head}
 |---|{line}
 """
-GROWTH = """
-## How cost grows
-
-Written by `python -m benchmarks.growth`: CPU seconds over a range of sizes, and the exponent of the
-power that fits them best (1 is in proportion). Small sizes have fixed costs in them, which makes an
-exponent smaller.
-
-![CPU seconds over size](growth.svg)
-
-| what grows | work | sizes | CPU s | exponent |
-|---|---|---|---|---|
-"""
-
-
 RATIOS = """
 ## Beside named references
 
@@ -87,10 +76,8 @@ candidates take turns; `benchmarks/README.md` says what each line contains. {mac
 
 
 def page() -> str:
-    before, after = results.read("before"), results.read("after")
-    lines = [_line(name, before.get(name, {}), after.get(name, {})) for name in WORKS]
-    text = HEAD + "\n".join(lines) + "\n" + AFTER_THE_WORKS + _sources() + _growth()
-    return text + RATIOS.format(machine=results.read("machine")["lines"]) + run.table()
+    text = HEAD + "\n".join(_goals()) + "\n" + GROWTH + "\n".join(map(_curve, growth.kept())) + "\n"
+    return text + _sources() + RATIOS.format(machine=results.read("machine")["lines"]) + run.table()
 
 
 def draw(folder: Path) -> None:
@@ -98,33 +85,45 @@ def draw(folder: Path) -> None:
     growth.draw(folder / "growth.svg")
 
 
-def _line(name: str, before: dict[str, Any], after: dict[str, Any]) -> str:
-    what, goal, _ = WORKS[name]
-    theirs = after.get("reference")
-    ratio = f"{after['seconds'] / theirs:.2f}" if theirs and "seconds" in after else ""
-    reference = _reference(after) if theirs else ""
-    start = AT_THE_START.get(name, "")
-    return (
-        f"| {what} | {start} | {_cell(before)} | {_cell(after)} | {reference} | {ratio} | {goal} |"
-    )
+def _goals() -> Iterator[str]:
+    """A line for each work of which something was asked."""
+    kept, lines = results.read(works.PART), results.read(run.PART)
+    for name, (what, start, goal) in WORK_GOALS.items():
+        yield _line(what, start, goal, kept.get(name, {}))
+    for what, (start, goal) in LINE_GOALS.items():
+        row = Row(**lines[what])
+        found = {"seconds": row.seconds, "reference": row.reference_seconds}
+        yield _line(what, start, goal, found, row.reference.partition(",")[0])
+    for size, places in results.read(BOOSTED_PART).items():
+        for place, (start, goal) in BOOSTED_GOALS.items():
+            found = {**places.get(place, {}), "reference": places["memory"]["seconds"]}
+            what = f"default boosted fit, {size} x 30: {PLACES[place][0]}"
+            yield _line(what, start, goal, found, "rows in memory")
+    for name, far in results.read("network").items():
+        if name.startswith("latency:"):
+            what = f"default boosted fit, 3 sites, {far['latency']:g} ms there and back"
+            rounds = f"{far['default_rounds']} rounds, {far['default_exchanges']} exchanges"
+            start = "106 rounds, 212 exchanges"
+            yield f"| {what} | {start} | {rounds}, {far['default']:.1f} s | | | 26 rounds |"
+    image = results.read("containers")
+    size = f"{image['image'] - image['base']:.0f} MB"
+    yield f"| environment of a site (its image without Python's) | 735 MB | {size} | | | 450 MB |"
+
+
+def _line(what: str, start: str, goal: str, found: dict[str, Any], beside: str = "") -> str:
+    theirs, ratio = found.get("reference"), found.get("ratio")
+    if theirs and "seconds" in found:
+        ratio = ratio or found["seconds"] / theirs
+    reference = f"{_seconds(theirs)} {beside}".rstrip() if theirs else ""
+    shown = f"{ratio:.2f}x" if ratio else ""
+    return f"| {what} | {start} | {_cell(found)} | {reference} | {shown} | {goal} |"
 
 
 def _cell(found: dict[str, Any]) -> str:
-    if not found:
-        return "not measured"
-    if "failed" in found:
-        return str(found["failed"])
-    words = [_seconds(found["seconds"])]
-    if "kb" in found:
-        words.append(f"{found['kb']:.0f} kB")
-    if found.get("more_mb"):
-        words.append(f"+{found['more_mb']:.0f} MB")
-    return ", ".join(words)
-
-
-def _reference(found: dict[str, Any]) -> str:
-    size = f", {found['reference_kb']:.0f} kB" if "reference_kb" in found else ""
-    return _seconds(found["reference"]) + size
+    if "seconds" not in found:
+        return f"fails: {found['failed']}" if "failed" in found else "not measured"
+    resident = f", {found['resident_mb']:.0f} MB" if "resident_mb" in found else ""
+    return _seconds(found["seconds"]) + resident
 
 
 def _seconds(seconds: float) -> str:
@@ -172,10 +171,6 @@ def _place(found: dict[str, Any] | None) -> str:
         return f"fails: {found['failed']}"
     beside = _seconds(found["beside_seconds"]) if found["beside_seconds"] > 0.01 else "-"
     return f"{_seconds(found['seconds'])}, {beside}, {found['peak_mb']:.0f} MB"
-
-
-def _growth() -> str:
-    return GROWTH + "\n".join(map(_curve, growth.kept())) + "\n"
 
 
 def _curve(curve: growth.Curve) -> str:

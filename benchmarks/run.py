@@ -105,7 +105,7 @@ def _lines() -> Iterator[str]:
 
 
 def _works() -> Iterator[str]:
-    for name, (_, _, work) in import_module("benchmarks.works").WORKS.items():
+    for name, work in import_module("benchmarks.works").WORKS.items():
         work()
         yield f"works {name}"
 
@@ -124,10 +124,10 @@ def _sources() -> Iterator[str]:
 
 def _growth() -> Iterator[str]:
     growth = import_module("benchmarks.growth")
-    for work, (_, words, _, sizes) in growth.CURVES.items():
+    for (grows, words), (work, _, sizes) in growth.CURVES.items():
         for size in sizes:
             work(size)()
-        yield f"growth: {words}"
+        yield f"growth: {words}, by {grows}"
 
 
 def smoke() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+from contextlib import closing
 
 import dask
 import duckdb
@@ -239,11 +240,19 @@ def test_push_down_without_a_query_is_refused(connection):
         hr.TreeClassifier(SCHEMA).fit(connection, push_down=True, target="y")
 
 
-def test_other_connections_are_named(tmp_path):
+def test_any_driver_of_pythons_db_api_streams_and_another_object_is_named():
     import sqlite3
 
-    with pytest.raises(ParameterError, match="sql was given with a Connection"):
-        hr.TreeClassifier(SCHEMA).fit(sqlite3.connect(":memory:"), sql=SELECT, target="y")
+    with closing(sqlite3.connect(":memory:")) as opened:
+        FRAME.to_sql("records", opened, index=False)
+        streamed = encode(Selected(opened, f"{SELECT};"), SCHEMA, target="y", chunk_rows=3)
+        with pytest.raises(DataError, match="the query by sqlite3 cannot be read: no such table"):
+            Selected(opened, "SELECT * FROM nowhere")
+    here = encode(FRAME, SCHEMA, target="y")
+    assert np.array_equal(streamed.codes, here.codes)
+    assert np.array_equal(streamed.y, here.y)
+    with pytest.raises(ParameterError, match="sql was given with a DataFrame"):
+        hr.TreeClassifier(SCHEMA).fit(FRAME, sql=SELECT, target="y")
 
 
 # ------------------------------------------------------------------------------ traps of engines
