@@ -12,11 +12,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from hedgerow.deployment.study_file import study_schema
+from hedgerow.deployment.study_file import FILE, PRINTED
 from hedgerow.methods.model_file import FORMAT_VERSION, MODEL_FORMAT
 from hedgerow.methods.saving import ENTRIES
 from hedgerow.models.model import Output
-from hedgerow.privacy.declaration import object_schema
+from hedgerow.privacy.declaration import object_schema, table_schema
 from hedgerow.schema.features import Categorical, Hashed, Numeric, Spacing, Survival, Target
 from hedgerow.schema.formats import CLASSES, MARKS, OPEN
 from hedgerow.schema.parsers import OPTIONS, PARTS, Parser
@@ -106,8 +106,14 @@ def schema_file() -> dict[str, Any]:
 
 def study_file() -> dict[str, Any]:
     inside = {key: value for key, value in schema_file().items() if not key.startswith("$")}
-    in_a_file = object_schema({"file": TEXT}, ["file"])
-    return _titled("hedgerow study file", study_schema({"anyOf": [inside, in_a_file]}))
+    whole = table_schema(FILE)
+    tables = whole["properties"]
+    tables["schema"] = {"anyOf": [inside, object_schema({"file": TEXT}, ["file"])]}
+    tables["privacy"]["required"] = []
+    with_epsilon = {"properties": {"privacy": {"required": ["epsilon"]}}}
+    own = {"properties": {"parameters": {"required": [PRINTED]}}, "required": ["parameters"]}
+    with_own = {"properties": {"model": own}}
+    return _titled("hedgerow study file", whole | {"anyOf": [with_epsilon, with_own]})
 
 
 def model_file() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Shared parts of all commands: output, warnings and exit codes.
+"""Shared parts of all commands: options, output, warnings, exit codes, files that stay.
 
 0  success
 1  a check failed; the output says which
@@ -48,8 +48,10 @@ EXIT_CODES: tuple[tuple[type[HedgerowError], int], ...] = (
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Show it in a browser of this machine too.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", help="Show it in a browser of this machine too.")
+]
+OutputFile = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
 ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="Write the model to this file.")]
 SitesRows = Annotated[
     list[str], typer.Option("--data", "-d", help="Read one site's rows from this file; repeat.")
@@ -68,7 +70,7 @@ Latency = Annotated[
 ]
 
 
-def _as_line(words: str) -> None:
+def _warn(words: str) -> None:
     """A warning without its location in our source."""
     tell(f"hedgerow: warning: {words}", file=sys.stderr)
 
@@ -90,10 +92,8 @@ def run_guarded(command: Callable[[], Any]) -> None:
     """Runs the program: one clear sentence instead of a traceback for a user's mistake."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(
-                errors="replace"
-            )  # shows a mark for characters that the terminal lacks
-    warnings.showwarning = lambda message, *_, **__: _as_line(str(message))
+            stream.reconfigure(errors="replace")  # a mark for what the terminal lacks
+    warnings.showwarning = lambda message, *_, **__: _warn(str(message))
     try:
         command()
     except HedgerowError as error:
@@ -153,7 +153,7 @@ def warnings_as_lines(quiet: bool) -> Iterator[None]:
             ROWS_READ.reset(token)
             messages = dict.fromkeys(str(warning.message) for warning in caught)
             for words in () if quiet else messages:
-                _as_line(words)
+                _warn(words)
 
 
 def address(text: str) -> tuple[str, int]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # An estimator as it is typed: its name, and parameters after it, "TreeClassifier max_depth=4".
 
-FLAGS = dict.fromkeys(
+COMMAND_FLAGS = dict.fromkeys(
     ("schema", "epsilon", "delta", "ledger", "hold_out", "progress"), "the flags of this command"
 )
 """Parameters that are no part of an estimator's text, and where they are set."""
@@ -45,14 +45,14 @@ FLAGS = dict.fromkeys(
 def parse_estimator(text: str, flags: dict[str, Any]) -> PrivateEstimator:
     """The estimator named by a text, with its parameters and those of flags."""
     from hedgerow.deployment.draft import typed_parameter
-    from hedgerow.deployment.study_file import check_parameters
+    from hedgerow.deployment.study_file import check_estimator
     from hedgerow.methods.registry import estimator_named
 
     if not text.strip():
         raise ParameterError("an estimator is empty; name one, such as ForestClassifier.")
     name, *assignments = text.split()
     kind, parameters = estimator_named(name), dict(map(typed_parameter, assignments))
-    check_parameters(kind, parameters, FLAGS)
+    check_estimator(kind, parameters, COMMAND_FLAGS)
     return kind(**flags, **parameters)
 
 
@@ -182,9 +182,9 @@ def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEsti
     from hedgerow.deployment.study_file import StudyFile
 
     ledger = flags.pop("ledger")
-    repeated = sorted(name for name, value in flags.items() if value is not None)
-    if repeated:
-        raise asked_for(f"the study says {repeated} already", "leave these flags out")
+    repeated_names = sorted(name for name, value in flags.items() if value is not None)
+    if repeated_names:
+        raise asked_for(f"the study says {repeated_names} already", "leave these flags out")
     study_file = StudyFile.read(path)
     if len(data) != len(study_file.names):
         raise asked_for(

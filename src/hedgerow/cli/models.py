@@ -17,7 +17,7 @@ from hedgerow.cli.console import (
     Json,
     LedgerFile,
     OptionalTarget,
-    Output,
+    OutputFile,
     Quiet,
     SitesRows,
     address,
@@ -43,7 +43,7 @@ BAR = 30
 def predict(
     model: ModelPath,
     rows: RowsPath,
-    output: Output = None,
+    output: OutputFile = None,
     time: Times = None,
     force: Force = False,
     json: Json = False,
@@ -135,9 +135,8 @@ def compare(
 
 def _bars(parts: dict[str, float]) -> str:
     """Importances as bars of plain characters."""
-    width = max(len(name) for name in parts)
+    width, most = max(map(len, parts)), max(max(parts.values()), 1e-9)
     shown = [(name, part) for name, part in parts.items() if part > 0][:MOST_IMPORTANCES]
-    most = max((part for _, part in shown), default=1.0)
     lines = [
         f"  {name:<{width}} {part:5.1%} {'#' * max(1, round(BAR * part / most))}"
         for name, part in shown
@@ -225,8 +224,7 @@ def export(
         str,
         typer.Option(
             help="Choose onnx, python, sql, xgboost, skops, mlflow, dot, text, registry, "
-            "model-card, "
-            "cyclonedx, croissant, annex-iv, signature."
+            "model-card, cyclonedx, croissant, annex-iv, signature."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write to this file or folder.")],
@@ -243,10 +241,13 @@ def export(
     from hedgerow.report.exports.export import write_signature
 
     check_output(output, model, key, force=force)
-    estimator = load(model)
-    signs, times = to == "signature", time or ()
-    written = write_signature(model, output, key) if signs else estimator.export(output, to, times)
-    _say(written, "", json, quiet)
+    estimator, is_signature = load(model), to == "signature"
+    path = (
+        write_signature(model, output, key)
+        if is_signature
+        else estimator.export(output, to, time or ())
+    )
+    _say(path, "", json, quiet)
 
 
 def report(
@@ -271,7 +272,6 @@ def report(
     """Write a report of a model as one HTML page, or a sheet of one printed page."""
     from hedgerow.methods.saving import load
 
-    hint = " Open it in a browser; it asks no network."
     estimator = load(model)
     check_output(output, model, ledger, roster, force=force, digest=estimator.model_.score.digest)
     if sheet:
@@ -284,7 +284,7 @@ def report(
         context = Context(lines, verdict(verify_model(model, roster)))
         _say(write_sheet(estimator, output, context), " Print it, or save it as PDF.", json, quiet)
         return
-    _say(estimator.report(output), hint, json, quiet)
+    _say(estimator.report(output), " Open it in a browser; it asks no network.", json, quiet)
 
 
 def serve(
@@ -302,7 +302,7 @@ def serve(
         load(model),
         host,
         port,
-        lambda found: tell(f"serving {model} at http://{host}:{found}", flush=True),
+        lambda own: tell(f"serving {model} at http://{host}:{own}", flush=True),
     )
 
 
@@ -398,24 +398,30 @@ def tell_checks(checks: list[Any], quiet: bool = False) -> None:
 def _against(model: Path, rows: str) -> list[Any]:
     """Repeats the run, and computes its privacy loss for single records of these rows."""
     from hedgerow.audit.transcript import claim_of, judge_records
-    from hedgerow.deployment.verify import CheckResult, Outcome, replay_check, replay_run
+    from hedgerow.deployment.verify import CheckResult, Outcome, replay_run
     from hedgerow.methods.files import rows_of_sites
+    from hedgerow.methods.saving import load
 
     run = replay_run(model)
+    is_same = load(model).model_.score.digest == run.model.model_.score.digest
+    words = f"the recorded answers of {len(run.rounds)} rounds give this model"
+    replay_result = CheckResult.of("replay", is_same, words)
     if run.model.privacy_.spent_fraction is None:
         words = "no noise was added; nothing is guaranteed to any of them"
-        return [replay_check(run, model), CheckResult("your records", Outcome.SKIPPED, words)]
+        return [replay_result, CheckResult("your records", Outcome.SKIPPED, words)]
     claim = None if run.has_failures else claim_of(run.sites.spent(), run.model.privacy_)
     X, y, _ = rows_of_sites([rows], run.study.schema, None)
-    found = judge_records(run.study, run.rounds, (X, y), claim)
-    lost, worst = (max(getattr(one, name) for one in found.values()) for name in ("lost", "worst"))
-    parts = [f"{float(cost / next(iter(found.values())).budget):.1%}" for cost in (lost, worst)]
-    problems = dict.fromkeys(words for one in found.values() for words in one.problems)
-    words = "; ".join(problems) or (
-        f"{len(found)} of {len(y)} records left out in turn; one could have changed at most what "
-        f"{parts[0]} of the budget allows, and {parts[1]} was charged"
+    verdicts = judge_records(run.study, run.rounds, (X, y), claim).values()
+    problems = dict.fromkeys(words for verdict in verdicts for words in verdict.problems)
+    lost, worst = (
+        float(max(costs) / next(iter(verdicts)).budget)
+        for costs in ([v.lost for v in verdicts], [v.worst for v in verdicts])
     )
-    return [replay_check(run, model), CheckResult.of("your records", not problems, words)]
+    words = "; ".join(problems) or (
+        f"{len(verdicts)} of {len(y)} records left out in turn; one could have changed at most "
+        f"what {lost:.1%} of the budget allows, and {worst:.1%} was charged"
+    )
+    return [replay_result, CheckResult.of("your records", not problems, words)]
 
 
 # `hedgerow audit`: measures the loss of the real pipeline against its claim.
@@ -449,23 +455,22 @@ def audit(
     from hedgerow.audit.running import audit_estimator, estimators_named, lines
 
     results: dict[str, Any] = {}
-    kinds, sound = estimators_named(estimator), True
+    kinds = estimators_named(estimator)
     for name, kind in kinds.items():
         try:
             with warnings_as_lines(quiet):
                 how: dict[str, Any] = {"canaries": canaries, "fits": fits, "paths": True}
                 result = audit_estimator(kind, dp_model, epsilon, delta, **how)
-        except (ParameterError, UnsupportedQuery) as refused:
+        except (ParameterError, UnsupportedQuery) as refusal:
             if len(kinds) == 1:
                 raise
-            results[name] = {"refused": str(refused)}
-            words = [f"{name} does not run so: {refused}"]
+            results[name], words = {"refused": str(refusal)}, f"{name} does not run so: {refusal}"
         else:
             results[name] = {"is_sound": result.is_sound, **asdict(result)}
-            words = [*lines(name, dp_model, result)]
-            sound = sound and result.is_sound
+            words = "\n".join(lines(name, dp_model, result))
         if not json and not quiet:
-            tell("\n".join(words))
+            tell(words)
     if json:
         say_json(results)
-    raise typer.Exit(0 if sound else FOUND_SOMETHING)
+    is_sound = all(result.get("is_sound", True) for result in results.values())
+    raise typer.Exit(0 if is_sound else FOUND_SOMETHING)

@@ -17,7 +17,7 @@ from hedgerow.cli.console import (
     Force,
     Json,
     OptionalTarget,
-    Output,
+    OutputFile,
     Quiet,
     check_output,
     say_json,
@@ -162,7 +162,7 @@ def draft(
     event: Annotated[
         str | None, typer.Option(help="Name the column of events; the target is then their time.")
     ] = None,
-    output: Output = None,
+    output: OutputFile = None,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hedgerow.cli.console import Person, PushDown, Sql, Watch, Yes, line_printer, tell
+from hedgerow.cli.console import Person, PushDown, Sql, WatchOption, Yes, line_printer, tell
 from hedgerow.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def serve(
     socket_group: Annotated[
         str | None, typer.Option(help="Let users of this group connect too.")
     ] = None,
-    watch: Watch = False,
+    watch: WatchOption = False,
 ) -> None:
     """Serve all approved studies until stopped. Only outbound connections, no open port."""
     import os

@@ -16,7 +16,7 @@ import typer
 from hedgerow.cli.console import (
     STOPPED,
     Latency,
-    Watch,
+    WatchOption,
     Yes,
     address,
     line_printer,
@@ -145,10 +145,7 @@ NEEDS = (
 
 
 @app.command()
-def check(
-    folder: Folder,
-    latency: Latency = None,
-) -> None:
+def check(folder: Folder, latency: Latency = None) -> None:
     """Check a study: cost, rounds, bytes, and what every site installs and opens."""
     from hedgerow.deployment.approve import guarantee_words
     from hedgerow.deployment.study_file import StudyFile
@@ -184,7 +181,7 @@ def _running(name: str, words: str) -> None:
         flare_user: User = ADMIN,
         flower: Superlink = None,
         as_json: JsonLines = False,
-        watch: Watch = False,
+        watch: WatchOption = False,
         anyway: Anyway = False,
     ) -> None:
         from hedgerow.deployment.run import run_study

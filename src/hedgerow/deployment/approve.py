@@ -83,7 +83,7 @@ def guarantee_words(study: Study) -> str:
     if study.dp_model is DPModel.NONE:
         return "no guarantee: no noise is added, epsilon is infinite"
     per = "record" if study.records_per_person == 1 else f"{study.records_per_person} records"
-    epsilon, delta = (format_above(float_above(x)) for x in (study.epsilon, study.delta))
+    epsilon, delta = printed_cost(study.epsilon), printed_cost(study.delta)
     return (
         f"epsilon {epsilon}, delta {delta} for each {per}; {dp_model_words(study.dp_model.value)}"
     )
@@ -224,10 +224,10 @@ def _missing_pins(
 def write_lines(state: StateFolder, lines: Sequence[PolicyLine], by: str, about: str) -> bytes:
     """Writes lines into policy.toml with a name and a date; returns its previous content."""
     before = state.policy_file.read_bytes()
-    note = f"{by}, {dt.date.today().isoformat()}: {about}"
+    note = visible(f"{by}, {dt.date.today().isoformat()}: {about}")
     text = before.decode("utf-8")
     for line in lines:
-        text = _with_line(text, line, visible(note))
+        text = _with_line(text, line, note)
     fresh = state.policy_file.with_name("policy.toml.new")
     write_private(fresh, text.encode())
     SitePolicy.read(fresh)
@@ -237,13 +237,12 @@ def write_lines(state: StateFolder, lines: Sequence[PolicyLine], by: str, about:
 
 def _with_line(text: str, line: PolicyLine, note: str) -> str:
     """A policy with one value set, wherever it stands; all other lines and comments stay."""
-    rows = text.rstrip("\n").split("\n")
-    heads = [k for k, row in enumerate(rows) if re.match(r"\s*\[", row)]
-    if line.table and not any(_is_head(rows[k], line.table) for k in heads):
+    rows, table = text.rstrip("\n").split("\n"), re.compile(rf"\s*\[\s*{line.table}\s*\]")
+    if line.table and not any(map(table.match, rows)):
         rows += ["", f"[{line.table}]"]
-        heads.append(len(rows) - 1)
-    start = next(k for k in heads if _is_head(rows[k], line.table)) + 1 if line.table else 0
-    end = min((k for k in heads if k >= start), default=len(rows))
+    start = next(k for k, row in enumerate(rows) if table.match(row)) + 1 if line.table else 0
+    heads = (k for k, row in enumerate(rows) if k >= start and re.match(r"\s*\[", row))
+    end = next(heads, len(rows))
     key = line.name if not line.table or line.table == "lifetime" else json.dumps(line.name)
     fresh = f"{key} = {line.text}  # {note}"
     pattern = re.compile(rf"""\s*["']?{re.escape(line.name)}["']?\s*=""")
@@ -255,10 +254,6 @@ def _with_line(text: str, line: PolicyLine, note: str) -> str:
             end -= 1
         rows.insert(end, fresh)
     return "\n".join(rows) + "\n"
-
-
-def _is_head(row: str, table: str) -> bool:
-    return re.match(rf"\s*\[\s*{table}\s*\]", row) is not None
 
 
 def _end_of_value(rows: Sequence[str], start: int) -> int:
@@ -327,25 +322,14 @@ def approve(
         write_private(folder.data_file, place.to_toml().encode())
         total = books.committed
     by, now = getpass.getuser(), dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    approval = {
-        "study": study.account,
-        "file": folder.file_digest,
-        "by": by,
-        "time": now,
-        "cap": cost_text(study.limit),
-    }
-    write_private(folder.approval_file, json.dumps(approval, indent=2).encode())
-    cost_words = (
-        f"{state.policy().lifetime[0].value} {printed_cost(total)} of the lifetime budget is taken"
-    )
-    budget_words = cost_words if is_new else "nothing more is taken"
-    audit.note(
-        "approved" if is_new else "approved again",
-        study=study.account,
-        name=study.name,
-        by=by,
-        what=f"{guarantee_words(study)}; {budget_words}",
-    )
+    content = {"study": study.account, "file": folder.file_digest, "by": by, "time": now}
+    content["cap"] = cost_text(study.limit)
+    write_private(folder.approval_file, json.dumps(content, indent=2).encode())
+    measure = state.policy().lifetime[0].value
+    budget = f"{measure} {printed_cost(total)} of the lifetime budget is taken"
+    event, words = ("approved", budget) if is_new else ("approved again", "nothing more is taken")
+    what = f"{guarantee_words(study)}; {words}"
+    audit.note(event, study=study.account, name=study.name, by=by, what=what)
     return folder
 
 
@@ -419,19 +403,20 @@ def study_of_model(state: StateFolder, model: Path) -> Path:
 
 def find_study(state: StateFolder, study_name: str) -> StudyFolder:
     """The one approved study of that name or hash prefix."""
-    folders = []
-    for folder in state.study_folders():
-        if folder.is_approved:
-            name, _, start = folder.path.name.rpartition("-")
-            account = str(folder.approval()["study"])
-            if study_name in (name, folder.path.name, start) or account.startswith(study_name):
-                folders.append(folder)
-    if len(folders) != 1:
-        folder_names = [folder.path.name for folder in state.study_folders() if folder.is_approved]
+    folders = [folder for folder in state.study_folders() if folder.is_approved]
+    matches = [folder for folder in folders if _is_named(folder, study_name)]
+    if len(matches) != 1:
         raise ParameterError(
-            f"{study_name!r} names {len(folders)} approved studies; approved are {folder_names}."
+            f"{study_name!r} names {len(matches)} approved studies; approved are "
+            f"{[folder.path.name for folder in folders]}."
         )
-    return folders[0]
+    return matches[0]
+
+
+def _is_named(folder: StudyFolder, text: str) -> bool:
+    name, _, start = folder.path.name.rpartition("-")
+    account = str(folder.approval()["study"])
+    return text in (name, folder.path.name, start) or account.startswith(text)
 
 
 @contextmanager
@@ -456,6 +441,6 @@ def lifetime_words(state: StateFolder, study: Study) -> str:
     if measure is Measure.PURE or not isinstance(limit, Fraction):
         return words
     epsilon = format_above(conversions.epsilon_of(measure, cost, rules.lifetime_delta))
-    delta = format_above(float_above(rules.lifetime_delta))
+    delta = printed_cost(rules.lifetime_delta)
     whole = printed_cost(rules.lifetime_epsilon)
     return f"{words}, alone epsilon {epsilon} of {whole} at delta {delta},"

@@ -31,7 +31,6 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -182,17 +181,17 @@ class Enrollment:
 
     def admit(self, body: bytes) -> tuple[str, bytes]:
         """(site, reply) for one request; raises with a message that the caller may see."""
-        text, proof = _parts_of(body)
         try:
+            content = json.loads(body)
+            text, proof = str(content["request"]), str(content["proof"]).encode()
             request = Request.parse(text)
-        except ParameterError:
+        except (ParameterError, ValueError, KeyError, TypeError, RecursionError):
             raise ParameterError(NOT_INVITED) from None
         with self._changing:
             invitation = self.invitations.get(request.name)
-            if invitation is None:
-                raise ParameterError(NOT_INVITED)
-            token = self.token_of(request.name)
-            if not hmac.compare_digest(token.proof(text), proof):
+            if invitation is None or not hmac.compare_digest(
+                self.token_of(request.name).proof(text).encode(), proof
+            ):
                 raise ParameterError(NOT_INVITED)
             return request.name, self._admit(request, invitation)
 
@@ -219,17 +218,6 @@ class Enrollment:
     def _keep(self) -> None:
         content = {name: asdict(item) for name, item in self.invitations.items()}
         write_private(self._file, json.dumps(content, indent=1).encode())
-
-
-def _parts_of(body: bytes) -> tuple[str, str]:
-    try:
-        content = json.loads(body)
-        text, proof = content["request"], content["proof"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        text = proof = None
-    if not isinstance(text, str) or not isinstance(proof, str) or not proof.isascii():
-        raise ParameterError(NOT_INVITED)
-    return text, proof
 
 
 @contextmanager
@@ -306,7 +294,6 @@ class EnrollmentResult:
 
     token: SiteToken
     words: str
-    coordinator: str
     files: Mapping[str, bytes]
 
     def keep(self, state: StateFolder) -> Path:
@@ -335,15 +322,13 @@ def enroll(state: StateFolder, token: SiteToken) -> EnrollmentResult:
     tls.load_verify_locations(cadata=authority.decode())
     text = request.to_text()
     body = json.dumps({"request": text, "proof": token.proof(text)})
-    reply = _reply(_call(token, tls, "POST", "/v1/enroll", body))
-    fingerprint = token.authority.hex()
-    key = load_key(key_file)
-    own, signer = accept_certificate(reply["certificate"].encode(), fingerprint, key, token.name)
-    coordinator = bytes.fromhex(reply["coordinator"])
+    certificate, coordinator = _reply(_call(token, tls, "POST", "/v1/enroll", body))
+    key, fingerprint = load_key(key_file), token.authority.hex()
+    own, signer = accept_certificate(certificate, fingerprint, key, token.name)
     words = _words_between(token.authority, coordinator, request)
     identity = json.dumps({"url": token.url, "key": coordinator.hex()}).encode()
     files = {"site.crt": own, "authority.crt": signer, "coordinator.json": identity}
-    return EnrollmentResult(token, words, coordinator.hex(), files)
+    return EnrollmentResult(token, words, files)
 
 
 def enrolled_at(state: StateFolder, coordinator: bytes) -> tuple[str | None, str | None]:
@@ -396,9 +381,10 @@ def _call(token: SiteToken, tls: ssl.SSLContext, verb: str, path: str, body: str
     return content
 
 
-def _reply(content: bytes) -> dict[str, str]:
+def _reply(content: bytes) -> tuple[bytes, bytes]:
+    """The certificate, and the coordinator's key."""
     try:
-        raw: dict[str, Any] = json.loads(content)
-        return {name: str(raw[name]) for name in ("certificate", "coordinator")}
-    except (ValueError, KeyError, TypeError, RecursionError):
+        reply: dict[str, str] = json.loads(content)
+        return reply["certificate"].encode(), bytes.fromhex(reply["coordinator"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ParameterError("the coordinator's answer is not one to an enrollment.") from None

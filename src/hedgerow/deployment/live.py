@@ -23,7 +23,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Condition, Event, Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from hedgerow.deployment.progress import SITES_EVENT, RunEvent, event_in_words
@@ -61,21 +61,7 @@ class Shown:
     """The number of the study, where a page shows several."""
 
 
-class Teller(Protocol):
-    """Turns events, in order, into lines of a page."""
-
-    name: str
-    facts: dict[str, str]
-    """Titles by the names of the facts."""
-    budget: str
-    has_sites: bool
-    has_tree: bool
-
-    def shown(self, event: dict[str, Any]) -> Shown: ...
-
-    def values(self) -> dict[str, float | dict[str, float]]:
-        """Numbers for monitoring."""
-        ...
+MetricValues = Mapping[str, float | Mapping[str, float]]
 
 
 @dataclass
@@ -101,29 +87,29 @@ class RunTeller:
     spent: float = 0.0
     sites: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def values(self) -> dict[str, float | dict[str, float]]:
-        times = {name: float(site["seen"]) for name, site in self.sites.items()}
-        late = {name: float(site["state"] in LATE) for name, site in self.sites.items()}
-        numbers: dict[str, float | dict[str, float]] = {
+    def values(self) -> MetricValues:
+        """Numbers for monitoring."""
+        return {
             "run_rounds_total": float(self.rounds),
             "run_seconds_total": self.seconds,
             "run_bytes_total": float(self.bytes),
             "run_budget_used_ratio": self.spent,
+            "site_seen_seconds": {name: float(s["seen"]) for name, s in self.sites.items()},
+            "site_late": {name: float(s["state"] in LATE) for name, s in self.sites.items()},
         }
-        return numbers | {"site_seen_seconds": times, "site_late": late}
 
     def shown(self, event: RunEvent) -> Shown:
-        if event["event"] == SITES_EVENT:
+        name = event["event"]
+        if name == SITES_EVENT:
             self.sites = event["sites"]
             return Shown(event["time"], "", {}, sites=event["sites"])
-        words, name = event_in_words(event), event["event"]
         if name == "round":
-            return self._round(event, words)
+            return self._round(event)
         facts = {} if name == "note" else {"state": name}
         facts |= {"left": "none"} if name in ENDS else {}
-        return Shown(event["time"], words, facts, is_last=name in ENDS)
+        return Shown(event["time"], event_in_words(event), facts, is_last=name in ENDS)
 
-    def _round(self, event: RunEvent, words: str) -> Shown:
+    def _round(self, event: RunEvent) -> Shown:
         self.seconds += event["seconds"]
         self.bytes += event["bytes"]
         spent, of = event["spent"], event["of"]
@@ -139,7 +125,8 @@ class RunTeller:
             "spent": "without noise" if spent is None else f"{100 * spent:.1f} %",
         }
         paths = tuple(tuple(path) for path in event.get("paths", ()))
-        return Shown(event["time"], words, facts, spent, paths, event.get("is_new_tree", False))
+        line = event["time"], event_in_words(event), facts, spent, paths
+        return Shown(*line, is_new_tree=event.get("is_new_tree", False))
 
 
 @dataclass
@@ -160,7 +147,7 @@ class SiteTeller:
     n_answered: int = 0
     n_refused: int = 0
 
-    def values(self) -> dict[str, float | dict[str, float]]:
+    def values(self) -> MetricValues:
         return {
             "site_studies": float(len(self.served_studies)),
             "site_rounds_total": float(self.n_answered),
@@ -185,23 +172,16 @@ class SiteTeller:
                 return {"refused": f"{self.n_refused}"}, None
             case "round":
                 self.n_answered += 1
-                spent = _part(event["spent"])
+                cost, _, limit = event["spent"].partition(" of ")
+                spent = None if limit == "inf" else float(cost) / float(limit)
                 words = event["spent"] if spent is None else f"{100 * spent:.1f} %"
-                study_name = event["name"] or event["study"][:16]
-                return {
-                    "answered": f"{self.n_answered}",
-                    "asked": study_name,
-                    "spent": words,
-                }, spent
+                facts = {"answered": f"{self.n_answered}", "spent": words}
+                return facts | {"asked": event["name"] or event["study"][:16]}, spent
         return {}, None
 
 
-def _part(words: str) -> float | None:
-    """The fraction in '0.3 of 1.2'; None where there is no guarantee."""
-    spent, _, limit = words.partition(" of ")
-    return None if limit == "inf" else float(spent) / float(limit)
-
-
+Teller = RunTeller | SiteTeller
+"""Turns events, in order, into lines of a page; its name, facts and budget are the page's."""
 LOOPBACK = "127.0.0.1"
 BEAT_SECONDS = 15.0
 """Interval of keep-alive lines, by which a closed browser is noticed."""
@@ -401,20 +381,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
 
-    def _send(self, kind: str, body: bytes) -> None:
-        self._head(kind)
-        self.wfile.write(body)
-
-    def _head(self, kind: str) -> None:
+    def _send(self, kind: str, body: bytes = b"") -> None:
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", kind)
         self.send_header("Cache-Control", "no-store")
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
+        self.wfile.write(body)
 
     def _stream(self, view: LiveView) -> None:
-        self._head("text/event-stream")
+        self._send("text/event-stream")
         try:
             for event in view.stream():
                 line = ": still here" if event is None else f"data: {json.dumps(asdict(event))}"
@@ -443,9 +420,6 @@ def live_view(title: str, *tellers: Teller, **places: Any) -> Iterator[LiveView]
 
 
 # Health and metrics, for machines that watch machines.
-
-
-MetricValues = Mapping[str, float | Mapping[str, float]]
 
 
 def metrics_text(*parts: tuple[str, MetricValues]) -> str:
@@ -477,8 +451,11 @@ class Follower:
         self._is_open, self._heard = False, 0.0
 
     def fresh(self) -> Iterator[RunEvent]:
-        """New events since the last call."""
-        for event in self._new_lines():
+        """New events since the last call: whole lines, and the state of the sites."""
+        content = self.folder.events_file.read_bytes() if self.folder.events_file.exists() else b""
+        whole = content[self._read : content.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for event in map(json.loads, whole.splitlines()):
             self._is_open, self._heard = event["event"] not in ENDS, time.monotonic()
             yield event
         sites_file = self.folder.sites_file
@@ -490,16 +467,6 @@ class Follower:
             self._is_open, self._heard = self.folder.is_held(), time.monotonic()
             if not self._is_open:
                 yield {"time": time.time(), "event": "stopped", "what": "nobody runs it now"}
-
-    def _new_lines(self) -> Iterator[RunEvent]:
-        """Complete new lines; the rest is read later."""
-        if not self.folder.events_file.exists():
-            return
-        with self.folder.events_file.open("rb") as file:
-            file.seek(self._read)
-            whole = file.read().rpartition(b"\n")[0]
-        self._read += len(whole) + bool(whole)
-        yield from map(json.loads, whole.splitlines())
 
 
 def follow(view: LiveView, followers: Sequence[Follower], stop: Event) -> None:

@@ -68,13 +68,13 @@ class RunFolder:
         return StudyFile.read(self.study_file)
 
     def identity(self, study_file: StudyFile) -> Identity:
-        try:
-            identity = Identity.from_bytes(bytes.fromhex(self.key_file.read_text("ascii")))
-        except (OSError, ValueError):
+        """The coordinator's key, which must be the one that the study names."""
+        if not self.key_file.exists():
             raise ParameterError(
-                f"{self.key_file} is not there or holds no key; a run needs the key that the "
-                "study names for the coordinator."
-            ) from None
+                f"{self.key_file} is not there; a run needs the key that the study names for the "
+                "coordinator."
+            )
+        identity = self.own_identity()
         if identity.public != study_file.roster.coordinator:
             raise ParameterError(
                 f"{self.key_file} is not the key that the study names for the coordinator; bring "
@@ -165,7 +165,11 @@ def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
     if not folder.is_begun:
         yield "run", "not begun"
         return
-    yield "run", _state(folder)
+    if folder.is_finished:
+        yield "run", f"finished: {folder.model_file}"
+    else:
+        stopped = "stopped; `hedgerow study resume` goes on with it"
+        yield "run", "under way" if folder.is_held() else stopped
     record = Record(folder.path)
     yield "rounds", f"{record.rounds} answered, {study_file.rounds} at most"
     under_way = record.under_way()
@@ -173,8 +177,9 @@ def progress_of(folder: RunFolder) -> Iterator[tuple[str, str]]:
         yield "under way", f"round {under_way.round}"
     for place, head in sorted(record.heads.items()):
         yield f"site {study_file.names[place]}", receipt_words(head.spent, study)
-    for line in _last_lines(folder.events_file):
-        yield "", event_in_words(json.loads(line))
+    if folder.events_file.exists():
+        for line in folder.events_file.read_text(encoding="utf-8").splitlines()[-LAST_EVENTS:]:
+            yield "", event_in_words(json.loads(line))
 
 
 def receipt_words(spent: str, study: Study) -> str:
@@ -182,15 +187,3 @@ def receipt_words(spent: str, study: Study) -> str:
     if spent == "inf":
         return "without noise, by its own receipt"
     return f"{float(Fraction(spent) / study.total):.1%} of the budget, by its own receipt"
-
-
-def _state(folder: RunFolder) -> str:
-    if folder.is_finished:
-        return f"finished: {folder.model_file}"
-    if folder.is_held():
-        return "under way"
-    return "stopped; `hedgerow study resume` goes on with it"
-
-
-def _last_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()[-LAST_EVENTS:] if path.exists() else []

@@ -54,14 +54,8 @@ def exported_ledger(root: Path) -> Iterator[str]:
     with ledger_of(state) as ledger:
         ledger.verify()
         for entry, _ in ledger.entries():
-            yield json.dumps(
-                {
-                    "seq": entry.seq,
-                    "body": entry.body,
-                    "head": entry.head.hex(),
-                    "signature": entry.signature.hex(),
-                }
-            )
+            signed = {"head": entry.head.hex(), "signature": entry.signature.hex()}
+            yield json.dumps({"seq": entry.seq, "body": entry.body, **signed})
 
 
 def lifetime_lines(path: Path) -> list[tuple[str, str]]:
@@ -81,14 +75,11 @@ def lifetime_lines(path: Path) -> list[tuple[str, str]]:
         epsilon = format_above(conversions.epsilon_of(measure, spent, rules.lifetime_delta))
         together = f"epsilon {epsilon} at delta {format_above(float_above(rules.lifetime_delta))}"
     limit = f"epsilon {printed_cost(rules.lifetime_epsilon)}"
-    studies = [
-        (
-            account.name or "a study",
-            f"at most {printed_cost(account.cap)} ({account.measure.value})",
-        )
-        for account in accounts
-    ]
-    return [("together", f"{together}, of {limit} allowed at {state.name}"), *studies]
+    lines = [("together", f"{together}, of {limit} allowed at {state.name}")]
+    for account in accounts:
+        words = f"at most {printed_cost(account.cap)} ({account.measure.value})"
+        lines.append((account.name or "a study", words))
+    return lines
 
 
 def _words(event: Event) -> str:
@@ -98,10 +89,8 @@ def _words(event: Event) -> str:
         case Approved(study, measure, cap, name):
             return f"approved {name or study[:16]}: up to {printed_cost(cap)} ({measure.value})"
         case Charged(study, round_id, charges):
-            first, more = charges[0].what, len(charges) - 1
-            return f"charged {study[:8]} round {_round(round_id)}: {first}" + (
-                f"; and {more} more" if more else ""
-            )
+            more = f"; and {len(charges) - 1} more" if len(charges) > 1 else ""
+            return f"charged {study[:8]} round {_round(round_id)}: {charges[0].what}{more}"
         case SetOpened(study, round_id):
             return f"opened {study[:8]} round {_round(round_id)}"
         case Closed(study):

@@ -90,17 +90,18 @@ class DataPlace:
     @classmethod
     def read(cls, path: Path) -> DataPlace:
         raw = read_toml(path)
-        strange = set(raw) - set(cls.__dataclass_fields__)
-        if strange or not {"data", "target"} <= set(raw):
+        texts = set(cls.__dataclass_fields__) - {"push_down"}
+        for name, value in raw.items():
+            if not isinstance(value, str if name in texts else bool):
+                raise ParameterError(
+                    f"{path}: {name} is {value!r}; write a text in quotes, or for push_down true "
+                    "or false."
+                )
+        if not {"data", "target"} <= set(raw) <= texts | {"push_down"}:
             raise ParameterError(
                 f"{path} says {sorted(raw)}; it needs data and target, and may name person, "
                 "coordinator, authority, sql and push_down."
             )
-        texts = {name: value for name, value in raw.items() if name != "push_down"}
-        if not isinstance(raw.get("push_down", False), bool):
-            raise ParameterError(f"{path}: push_down is {raw['push_down']!r}; write true or false.")
-        if not all(isinstance(value, str) for value in texts.values()):
-            raise ParameterError(f"{path} holds something else than texts; put values in quotes.")
         return cls(**raw)
 
 
@@ -169,8 +170,7 @@ class StudyFolder:
         return self.approval_file.exists()
 
     def approval(self) -> dict[str, Any]:
-        content = json.loads(self.approval_file.read_text(encoding="utf-8"))
-        return dict(content)
+        return dict(json.loads(self.approval_file.read_text(encoding="utf-8")))
 
     @property
     def file_digest(self) -> str:
@@ -386,37 +386,30 @@ def restore(
     state = StateFolder(root)
     make_private(state.run)
     write_private(state.settings_file, settings_text(state.name, anchor))
-    receipt_list = list(_receipts(receipts))
+    receipt_list = [] if receipts is None else _receipts_in(receipts)
     site_store = SiteStore.restore(
         copy / "store.sqlite", state.store_file, state.identity(), anchor, receipt_list
     )
+    is_complete = True
     with closing(site_store):
-        is_complete = _reconcile(site_store, receipt_list)
+        try:
+            site_store.reconcile(receipt_list)
+        except LedgerRolledBack:
+            is_complete = False
     words = "all that was lost is known" if is_complete else "open studies count as fully spent"
     Audit(state.audit_file).note("restored", what=f"from {copy}; {words}")
     return state, is_complete
 
 
-def _reconcile(site_store: SiteStore, receipts: list[bytes]) -> bool:
-    try:
-        site_store.reconcile(receipts)
-    except LedgerRolledBack:
-        return False
-    return True
-
-
-def _receipts(path: Path | None) -> Iterator[bytes]:
+def _receipts_in(path: Path) -> list[bytes]:
     """Signed headers of this site, one per line, in hexadecimal: `hedgerow study receipts`."""
-    if path is None:
-        return
-    for number, line in enumerate(path.read_text(encoding="ascii").split(), start=1):
-        try:
-            yield bytes.fromhex(line)
-        except ValueError:
-            raise ParameterError(
-                f"{path}, line {number} is no receipt; ask the coordinator for what "
-                "`hedgerow study receipts` prints."
-            ) from None
+    try:
+        return list(map(bytes.fromhex, path.read_text(encoding="ascii").split()))
+    except ValueError as error:
+        raise ParameterError(
+            f"{path} holds a line that is no receipt ({error}); ask the coordinator for what "
+            "`hedgerow study receipts` prints."
+        ) from None
 
 
 def rotate_key(state: StateFolder) -> tuple[Identity, Path]:

@@ -51,7 +51,6 @@ from hedgerow.secagg.keys import Roster, is_weak
 
 # Where an entry stands in a TOML text, so that an error can name the line.
 
-EntryPath = tuple[str | int, ...]
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]")
 _ENTRY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(\s*\.\s*[A-Za-z0-9_.-]+)?\s*=""")
 
@@ -59,22 +58,13 @@ _ENTRY = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(\s*\.\s*[A-Za-z0-9_.
 def line_of(text: str, place: Sequence[str | int]) -> int | None:
     """The line of an entry, or of the innermost enclosing table."""
     lines = dict(_entries(text))
-    path = tuple(place)
-    while path:
-        if path in lines:
-            return lines[path]
-        path = path[:-1]
-    return None
+    paths = (tuple(place[:k]) for k in range(len(place), 0, -1))
+    return next((lines[path] for path in paths if path in lines), None)
 
 
-def line_of_name(text: str, name: str) -> int | None:
-    """The first line that sets `name`, in any table."""
-    return next((line for path, line in _entries(text) if path[-1] == name), None)
-
-
-def _entries(text: str) -> Iterator[tuple[EntryPath, int]]:
+def _entries(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
     """Every table and every entry with its line; the contents of values are skipped."""
-    table: EntryPath = ()
+    table: tuple[str | int, ...] = ()
     many: dict[str, int] = {}
     for k, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
@@ -219,21 +209,6 @@ FILE: Entries = {
 }
 
 
-def study_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of the whole file, given that of `[schema]`."""
-    schema_of_file = table_schema(FILE)
-    schema_of_file["properties"]["schema"] = schema
-    schema_of_file["properties"]["privacy"]["required"] = []
-    with_epsilon = {"properties": {"privacy": {"required": ["epsilon"]}}}
-    with_published_epsilon = {
-        "properties": {"parameters": {"required": [PRINTED]}},
-        "required": ["parameters"],
-    }
-    return schema_of_file | {
-        "anyOf": [with_epsilon, {"properties": {"model": with_published_epsilon}}]
-    }
-
-
 class ModelTable(NamedTuple):
     """The estimator, by its name in hedgerow, and its own parameters."""
 
@@ -275,9 +250,12 @@ class StudyFile:
     def checked(cls, content: dict[str, Any], path: Path, text: str = "") -> Self:
         """From parsed content; `text` is searched for lines."""
         try:
+            whole = {"sum": {}, "timing": {}, **content}
+            schema = content.get("schema")
+            if isinstance(schema, dict) and set(schema) == {"file"}:  # before anything is hashed
+                whole["schema"] = Schema.from_toml(path.parent / str(schema["file"])).to_dict()
             problems: list[Problem] = []
-            whole = {"sum": {}, "timing": {}, **_with_schema(content, path)}
-            study_file = cls(read_table(_entries_for(content), whole, (), problems))
+            study_file = cls(read_table(_entries_of(content), whole, (), problems))
             problems = problems or list(study_file.conflicts())[:1]
             if not problems:
                 _ = study_file.study, study_file.roster, study_file.estimator(), study_file.about
@@ -292,13 +270,14 @@ class StudyFile:
 
     def conflicts(self) -> Iterator[Problem]:
         """Conflicts between entries, with the place of the entry to remove."""
-        if len(self.names) < 2:
-            yield ("site",), f"site stands there {len(self.names)} times; name two sites or more"
-        for k, name in enumerate(self.names):
-            if name in self.names[:k]:
+        names = self.names
+        if len(names) < 2:
+            yield ("site",), f"site stands there {len(names)} times; name two sites or more"
+        for k, name in enumerate(names):
+            if name in names[:k]:
                 words = f"site.{k}.name is {name!r}, as another site's; name every site once"
                 yield ("site", k, "name"), words
-        places: list[tuple[str | int, ...]] = [("site", k, "key") for k in range(len(self.names))]
+        places: list[tuple[str | int, ...]] = [("site", k, "key") for k in range(len(names))]
         keys = [role["key"] for role in (*self.content["site"], self.content["coordinator"])]
         for k, place in enumerate([*places, ("coordinator", "key")]):
             name = join_place(place)
@@ -342,19 +321,17 @@ class StudyFile:
     @property
     def _declarations(self) -> dict[str, Any]:
         """The file's values of the study's declaration, by the names of its fields."""
-        values = {
-            FIELD_OF[table, name]: value
+        return {
+            (field := FIELD_OF[table, name]): STUDY[field].value_of(value)
             for table in TABLES
             for name, value in self.content.get(table, {}).items()
         }
-        return {name: STUDY[name].value_of(value) for name, value in values.items()}
 
     @cached_property
     def _study_and_method(self) -> tuple[Study, Method]:
-        declarations = self._declarations.items()
         terms = {
             name: STUDY[name].rule.parse(value)
-            for name, value in declarations
+            for name, value in self._declarations.items()
             if name not in COMMON
         }
         terms |= {"name": self.name, "names": self.names, "method": self.model.estimator}
@@ -372,8 +349,16 @@ class StudyFile:
         Parameters that the file leaves out are the method's own, or the paper's.
         """
         kind = estimator_named(self.model.estimator)
-        own = _own_parameters(self.model.parameters)
-        check_parameters(kind, own, ELSEWHERE)
+        try:
+            own = read_parameters(self.model.parameters)
+        except HedgerowError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise ParameterError(
+                f"parameters of the model are not spelled as hedgerow spells them ({error}); "
+                "write numbers and texts, or let `hedgerow study init` write them."
+            ) from None
+        check_estimator(kind, own, ELSEWHERE)
         common = {name: value for name, value in self._declarations.items() if name in COMMON}
         seed = self.content["public_seed"]
         return kind(schema=self.schema_given, random_state=seed, **common, **own)
@@ -403,7 +388,7 @@ class StudyFile:
         return Timing(**self.content["timing"])
 
 
-def _entries_for(content: dict[str, Any]) -> Entries:
+def _entries_of(content: dict[str, Any]) -> Entries:
     """The entries of the file; a method that derives its own epsilon needs none."""
     model = content.get("model")
     own = model.get("parameters") if isinstance(model, dict) else None
@@ -413,19 +398,7 @@ def _entries_for(content: dict[str, Any]) -> Entries:
     return {**FILE, "privacy": _table({**TABLES["privacy"], "epsilon": silent}, is_required=True)}
 
 
-def _own_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return read_parameters(parameters)
-    except HedgerowError:
-        raise
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise ParameterError(
-            f"parameters of the model are not spelled as hedgerow spells them ({error}); write "
-            "numbers and texts, or let `hedgerow study init` write them."
-        ) from None
-
-
-def check_parameters(
+def check_estimator(
     kind: EstimatorMaker, parameters: Mapping[str, Any], elsewhere: Mapping[str, str]
 ) -> None:
     """Refuses parameters that an estimator does not have, or that are set `elsewhere`."""
@@ -445,14 +418,6 @@ def check_parameters(
         )
 
 
-def _with_schema(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Includes a schema file in the study, before anything is hashed."""
-    schema = content.get("schema")
-    if not isinstance(schema, dict) or set(schema) != {"file"}:
-        return content
-    return content | {"schema": Schema.from_toml(path.parent / str(schema["file"])).to_dict()}
-
-
 def _where(path: Path, line: int | None) -> str:
     return str(path) if line is None else f"{path}, line {line}"
 
@@ -460,7 +425,8 @@ def _where(path: Path, line: int | None) -> str:
 def _line_of_error(text: str, message: str) -> int | None:
     """The line of an error: our own errors begin with the name of their subject."""
     names = [message.split(" ", 1)[0], *re.findall(r"(\w+) is ", message)]
-    return next((line for name in names if (line := line_of_name(text, name))), None)
+    lines = {path[-1]: line for path, line in reversed(list(_entries(text)))}
+    return next((lines[name] for name in names if name in lines), None)
 
 
 # A study as a commented file.
@@ -478,47 +444,34 @@ def as_text(study_file: StudyFile) -> str:
     parts = [HEADING + _lines(plain)]
     for table, entry in FILE.items():
         if table in TABLES or isinstance(content.get(table), dict | list):
-            parts += [
-                "\n".join([*_comment(entry.words), text]) for text in _texts(study_file, table)
-            ]
+            text = _table_text(study_file, table)
+            parts += ["\n".join([*_comment(entry.words), text])] if text else []
     return "\n".join(parts)
 
 
-def _texts(study_file: StudyFile, table: str) -> Iterator[str]:
+def _table_text(study_file: StudyFile, table: str) -> str:
     values = study_file.content.get(table, {})
-    match table:
-        case "model":
-            own = f"[model.parameters]\n{_lines(study_file.model.parameters)}"
-            yield f"[model]\n{_lines({'estimator': study_file.model.estimator})}\n{own}"
-        case "schema":
-            yield _schema(study_file.schema_given)
-        case "site":
-            yield "\n".join(f"[[site]]\n{_lines(site)}" for site in values)
-        case _ if table in TABLES:
-            yield from _declared_table(study_file, table)
-        case _:
-            yield f"[{table}]\n{_lines(values)}"
-
-
-def _declared_table(study_file: StudyFile, table: str) -> Iterator[str]:
-    """Each entry after its description: as written, or as derived from the rest."""
-    values, lines = study_file.content.get(table, {}), []
+    if table == "model":
+        own = f"[model.parameters]\n{_lines(study_file.model.parameters)}"
+        return f"[model]\n{_lines({'estimator': study_file.model.estimator})}\n{own}"
+    if table == "schema":  # its own TOML, one table deeper
+        text = study_file.schema_given.to_toml().rstrip()
+        deeper = re.sub(r"(?m)^(\[\[?)([a-z]+\]\]?)$", r"\1schema.\2", text)
+        return f"[schema]\n{deeper}\n"
+    if table == "site":
+        return "\n".join(f"[[site]]\n{_lines(site)}" for site in values)
+    if table not in TABLES:
+        return f"[{table}]\n{_lines(values)}"
+    lines = list[str]()  # each entry after its description: as written, or derived from the rest
     for name, entry in TABLES[table].items():
         if name in values or not entry.is_required:
             value = values.get(name, getattr(study_file.study, FIELD_OF[table, name]))
             lines += [*_comment(entry.words), f"{name} = {toml_value(value)}"]
-    if lines:
-        yield "\n".join([f"[{table}]", *lines, ""])
+    return "\n".join([f"[{table}]", *lines, ""]) if lines else ""
 
 
 def _comment(words: str) -> list[str]:
     return textwrap.wrap(words, 100, initial_indent="# ", subsequent_indent="# ")
-
-
-def _schema(schema: Schema) -> str:
-    """The schema's own TOML, one table deeper."""
-    deeper = re.sub(r"(?m)^(\[\[?)([a-z]+\]\]?)$", r"\1schema.\2", schema.to_toml().rstrip())
-    return f"[schema]\n{deeper}\n"
 
 
 def _lines(table: dict[str, Any]) -> str:

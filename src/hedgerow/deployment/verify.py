@@ -54,8 +54,8 @@ def problems_of(kind: str, content: Any) -> list[str]:
 
     schema_file = files("hedgerow.deployment").joinpath(f"json_schemas/{kind}.schema.json")
     validator = Draft202012Validator(json.loads(schema_file.read_text(encoding="utf-8")))
-    found = filter(None, (best_match([error]) for error in validator.iter_errors(content)))
-    return [f"{e.json_path[2:] or 'the file'}: {e.message[:MOST_CHARACTERS]}" for e in found]
+    errors = filter(None, (best_match([error]) for error in validator.iter_errors(content)))
+    return [f"{e.json_path[2:] or 'the file'}: {e.message[:MOST_CHARACTERS]}" for e in errors]
 
 
 # The proof in a networked model's file: every site's last receipt, and the coordinator's
@@ -76,35 +76,28 @@ def sign_model(
     transcript: Transcript | FileTranscript,
 ) -> dict[str, Any]:
     """Adds `signed` to the model file and returns it; content and digest stay."""
-    root = transcript.root
     closings = {
         study_file.names[shown_header(message).sender]: digest("message", message).hex()
         for message in transcript.last_words
     }
-    last = {
-        name: receipts[-1]
-        for place, name in enumerate(study_file.names)
-        if (receipts := receipts_of(folder.path, place))
-    }
-    study = study_file.study.hash.hex()
-    content = model_file.read(folder.model_file)
-    message = signed_message(model_file.digest_of(content), study, last, root.hex(), closings)
+    receipts = {name: receipts_of(folder.path, k) for k, name in enumerate(study_file.names)}
     signature: dict[str, Any] = {
-        "study": study,
-        "receipts": last,
-        "transcript": root.hex(),
+        "study": study_file.study.hash.hex(),
+        "receipts": {name: texts[-1] for name, texts in receipts.items() if texts},
+        "transcript": transcript.root.hex(),
         "closed": closings,
-        **_sign_twice(identity, message),
     }
+    model_digest = model_file.digest_of(model_file.read(folder.model_file))
+    signature |= _sign_twice(identity, signed_message(model_digest, signature))
     model_file.add(folder.model_file, "signed", signature)
     return signature
 
 
-def signed_message(
-    model_digest: str, study: str, receipts: dict[str, str], root: str, closings: dict[str, str]
-) -> bytes:
+def signed_message(model_digest: str, signatures: dict[str, Any]) -> bytes:
     """The message a coordinator signs; receipts by name, so that none can be dropped or swapped."""
-    parts = [model_digest, study, root, str(len(receipts))]
+    receipts, closings = signatures["receipts"], signatures.get("closed", {})
+    parts = [model_digest, signatures["study"], signatures.get("transcript", "")]
+    parts += [str(len(receipts))]
     parts += [
         text for table in (receipts, closings) for pair in sorted(table.items()) for text in pair
     ]
@@ -120,9 +113,10 @@ def _sign_twice(identity: Identity, message: bytes) -> dict[str, str]:
     }
 
 
-def vouch_message(model_digest: str, study: str, root: str) -> bytes:
+def vouch_message(model_digest: str, signatures: dict[str, Any]) -> bytes:
     """What a site signs that has recomputed the model from the transcript."""
-    return digest("vouch", model_digest.encode(), study.encode(), root.encode())
+    parts = model_digest, signatures["study"], signatures.get("transcript", "")
+    return digest("vouch", *(text.encode() for text in parts))
 
 
 def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) -> list[CheckResult]:
@@ -138,9 +132,7 @@ def add_vouch(path: Path, roster: Path, transcript: Path, identity: Identity) ->
     name = study_file.names[study_file.roster.sites.index(identity.public)]
     document = model_file.open_document(path)
     signatures = document["signed"]
-    message = vouch_message(
-        model_file.digest_of(document["content"]), signatures["study"], signatures["transcript"]
-    )
+    message = vouch_message(model_file.digest_of(document["content"]), signatures)
     vouches = signatures.get("vouches", {}) | {name: _sign_twice(identity, message)}
     model_file.add(path, "signed", signatures | {"vouches": vouches})
     return verify_model(path, roster, transcript)
@@ -354,13 +346,15 @@ def _differences(
     for statement in (content["privacy"], own_content["privacy"]):
         del statement["release"], statement["source"]
     names = [name for name in own_content if name != "run" and content[name] != own_content[name]]
-    if _run_content(model) != _run_content(again):
-        names.append("run")
+    own_rounds, rounds = (  # without their bytes, which depend on the transport
+        [replace(record, bytes_out=0, bytes_in=0) for record in one.run_.rounds]
+        for one in (again, model)
+    )
+    names += ["run"] if rounds != own_rounds else []
     if study_file.study.asks_held_out:
         evaluation = kept_evaluation(again)
-        expected_evaluation = None if evaluation is None else _plain(evaluation.to_dict())
-        if document.get("evaluation") != expected_evaluation:
-            names.append("evaluation")
+        own_evaluation = None if evaluation is None else _plain(evaluation.to_dict())
+        names += ["evaluation"] if document.get("evaluation") != own_evaluation else []
     return names
 
 
@@ -370,11 +364,6 @@ def _releases(statement: PrivacyStatement) -> str:
         return ""
     made, own = f"{statement.release} ({statement.source[:12]})", source_digest()[:12]
     return f"; made by hedgerow {made}, computed anew by {__version__} ({own})"
-
-
-def _run_content(model: Any) -> list[Any]:
-    """The rounds without their bytes, which depend on the transport."""
-    return [replace(record, bytes_out=0, bytes_in=0) for record in model.run_.rounds]
 
 
 def _plain(content: Any) -> Any:
@@ -409,57 +398,46 @@ def _evaluation(model: Any, document: dict[str, Any]) -> CheckResult:
 
 
 def _arithmetic(statement: PrivacyStatement) -> Iterator[CheckResult]:
-    if statement.spent_fraction is None:
-        yield CheckResult.of(
-            "guarantee", math.isinf(statement.epsilon), "no noise was added; there is no guarantee"
-        )
+    """Whether rounds, rest and guarantee add up."""
+    spent = statement.spent_fraction
+    if spent is None:
+        words = "no noise was added; there is no guarantee"
+        yield CheckResult.of("guarantee", math.isinf(statement.epsilon), words)
         return
     parts = max(
         math.fsum(line.part for line in lines) for lines in (statement.spending, statement.held_out)
     )
     left = math.fsum(part.part for part in statement.unspent)
-    yield CheckResult.of(
-        "rounds",
-        abs(parts - statement.spent_fraction) < SUM_TOLERANCE,
-        f"rounds add up to {parts:.1%} of the budget; {statement.spent_fraction:.1%} were spent",
-    )
-    yield CheckResult.of(
-        "rest",
-        abs(statement.spent_fraction + left - 1.0) < SUM_TOLERANCE,
-        f"{left:.1%} of the budget were left",
-    )
-    yield CheckResult.of(
-        "guarantee",
-        statement.spent_epsilon <= statement.epsilon * (1.0 + SUM_TOLERANCE),
-        f"what was asked has epsilon {statement.spent_epsilon:.4g}; "
-        f"{statement.epsilon:.4g} is guaranteed",
-    )
+    words = f"rounds add up to {parts:.1%} of the budget; {spent:.1%} were spent"
+    yield CheckResult.of("rounds", abs(parts - spent) < SUM_TOLERANCE, words)
+    words = f"{left:.1%} of the budget were left"
+    yield CheckResult.of("rest", abs(spent + left - 1.0) < SUM_TOLERANCE, words)
+    is_right = statement.spent_epsilon <= statement.epsilon * (1.0 + SUM_TOLERANCE)
+    words = f"what was asked has epsilon {statement.spent_epsilon:.4g}"
+    yield CheckResult.of("guarantee", is_right, f"{words}; {statement.epsilon:.4g} is guaranteed")
 
 
 def _signatures(
     content: Any, statement: PrivacyStatement, signatures: dict[str, Any], study_file: StudyFile
 ) -> Iterator[CheckResult]:
     study = study_file.study
-    yield CheckResult.of(
-        "study", signatures["study"] == study.hash.hex(), f"{study.name}, {study.account}"
-    )
-    message = signed_message(
-        model_file.digest_of(content),
-        signatures["study"],
-        signatures["receipts"],
-        signatures.get("transcript", ""),
-        signatures.get("closed", {}),
-    )
-    right = _is_signed_twice(study_file.roster.coordinator, signatures, message)
+    is_same = signatures["study"] == study.hash.hex()
+    yield CheckResult.of("study", is_same, f"{study.name}, {study.account}")
+    message = signed_message(model_file.digest_of(content), signatures)
+    is_right = _is_signed_twice(study_file.roster.coordinator, signatures, message)
     words = "model, study and receipts are signed by the coordinator of the study"
-    yield CheckResult.of("coordinator", right, words)
+    yield CheckResult.of("coordinator", is_right, words)
     receipts = _receipts(signatures["receipts"], study_file)
     for name, receipt in receipts.items():
         spent = None if receipt is None else receipt.header.ledger.spent
         words = "no valid receipt" if spent is None else receipt_words(spent, study)
         yield CheckResult.of(f"site {name}", receipt is not None, words)
-    yield _enough(receipts, study)
-    yield _largest(receipts, statement, study)
+    valid = [receipt for receipt in receipts.values() if receipt is not None]
+    is_enough = len(valid) >= study.threshold
+    more = "" if is_enough else f"; sums are opened with {study.threshold} or more"
+    words = f"receipts of {len(valid)} of {study.n_sites} sites{more}"
+    yield CheckResult.of(SITES, is_enough, words)
+    yield _largest(valid, statement, study)
     if signatures.get("vouches"):
         yield _vouches(content, signatures, study_file)
 
@@ -467,9 +445,7 @@ def _signatures(
 def _vouches(content: Any, signatures: dict[str, Any], study_file: StudyFile) -> CheckResult:
     """Sites that have recomputed the model and vouch for it; an invalid signature fails."""
     keys = dict(zip(study_file.names, study_file.roster.sites, strict=True))
-    message = vouch_message(
-        model_file.digest_of(content), signatures["study"], signatures.get("transcript", "")
-    )
+    message = vouch_message(model_file.digest_of(content), signatures)
     false_names = [
         name
         for name, vouch in sorted(signatures["vouches"].items())
@@ -504,39 +480,31 @@ def _receipts(texts: dict[str, str], study_file: StudyFile) -> dict[str, SignedH
     return receipts
 
 
-def _enough(receipts: dict[str, SignedHeader | None], study: Study) -> CheckResult:
-    valid = sum(receipt is not None for receipt in receipts.values())
-    words, enough = f"receipts of {valid} of {study.n_sites} sites", valid >= study.threshold
-    more = "" if enough else f"; sums are opened with {study.threshold} or more"
-    return CheckResult.of(SITES, enough, words + more)
-
-
 def _largest(
-    receipts: dict[str, SignedHeader | None], statement: PrivacyStatement, study: Study
+    receipts: Sequence[SignedHeader], statement: PrivacyStatement, study: Study
 ) -> CheckResult:
     """Checks that the statement's spending is the largest of the sites' own receipts.
 
     It may be larger by failed rounds, which count in full although a site that missed them was
     not charged.
     """
-    costs = [r.header.ledger.spent for r in receipts.values() if r is not None]
+    costs = [receipt.header.ledger.spent for receipt in receipts]
     if statement.spent_fraction is None or "inf" in costs:
         return CheckResult.of("receipts", statement.spent_fraction is None, "there is no guarantee")
-    largest = max((Fraction(cost) for cost in costs), default=Fraction(0))
-    part = float(largest / study.total)
+    part = float(max(map(Fraction, costs), default=Fraction(0)) / study.total)
     more = statement.spent_fraction - part
     failed_part = math.fsum(line.part for line in statement.spending if line.what.endswith(FAILED))
     words = f"the largest receipt is {part:.1%} of the budget, as the statement says"
     if more >= SUM_TOLERANCE:
         words = f"the largest receipt is {part:.1%} of the budget; the statement counts failed "
         words += f"rounds in full and says {statement.spent_fraction:.1%}"
-    right = -SUM_TOLERANCE < more < failed_part + SUM_TOLERANCE
-    return CheckResult.of("receipts", right, words)
+    is_right = -SUM_TOLERANCE < more < failed_part + SUM_TOLERANCE
+    return CheckResult.of("receipts", is_right, words)
 
 
-def replay_run(model: Path) -> ReplayedRun:
-    """The folder of the run that a model file belongs to."""
-    folder, transcript = RunFolder(model.parent), model.parent / TRANSCRIPT
+def replay_run(path: Path) -> ReplayedRun:
+    """The run in a model file's folder, made again."""
+    folder, transcript = RunFolder(path.parent), path.parent / TRANSCRIPT
     if not (folder.study_file.exists() and transcript.exists()):
         raise ParameterError(
             f"{folder.path} holds no record of a run; ask the coordinator for study.toml and "
@@ -544,10 +512,3 @@ def replay_run(model: Path) -> ReplayedRun:
             "process keeps no such record."
         )
     return replay_transcript(folder.read_study(), Transcript.read(transcript))
-
-
-def replay_check(run: ReplayedRun, model: Path) -> CheckResult:
-    """Whether the recorded answers of all sites reproduce the model in the file."""
-    same = load(model).model_.score.digest == run.model.model_.score.digest
-    words = f"the recorded answers of {len(run.rounds)} rounds give this model"
-    return CheckResult.of("replay", same, words)
