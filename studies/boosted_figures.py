@@ -19,6 +19,8 @@ from studies.boosted_fits import (
     EVERY_RECORD,
     FIGURE_SET,
     LOOKING_TREES,
+    MADE,
+    MADE_ROWS,
     PUBLISHED,
     RANKS,
     SHRUNK,
@@ -31,13 +33,13 @@ from studies.boosted_fits import (
     named,
     placed,
 )
-from studies.boosted_published import MADE, MADE_BINS, MADE_ROWS, Published
 from studies.pages import Line, curves
 
 LOOKING, RANDOM = (10, 25, 50, 100), (10, 25, 50, 100, 200, 300)
 NAMED_TREES = (25, 100, 200)
 DEPTHS = (2, 3, 4, 5, 6)
 BINS = (2, 4, 16, 32, 64, 128)
+MADE_BINS = (2, 4, 8, 16, 32, 64, 128)
 ROUNDS = (5, 10, 20, 30)
 CANDIDATES = ("iterative_hessian", "quantile", "log", "uniform")
 BATCHES = {"Newton": 1, "random forest": 0} | {f"B = {b}": b for b in (20, 50, 200)}
@@ -185,7 +187,7 @@ def _turns() -> dict[str, list[Point]]:
 
 
 # --------------------------------------------------------------------------------------- drawing
-def draw_all(cells: Cells, published: Published, out: Path) -> str:
+def draw_all(cells: Cells, published: Cells, out: Path) -> str:
     parts = [HEAD, *(_draw(figure, cells, out) for figure in [*all_figures(), *_costs(PUBLISHED)])]
     parts.append(_records(published, out))
     parts.append("### The figures of the paper's body with pulled leaves")
@@ -209,7 +211,7 @@ def _costs(leaves: str) -> list[Figure]:
     ]
 
 
-def _records(published: Published, out: Path) -> str:
+def _records(published: Cells, out: Path) -> str:
     """Figure 20 (b): AUC by the number of records."""
     lines: dict[str, Line] = {}
     for candidates, bins in product(("uniform", "iterative_hessian"), MADE_BINS):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -370,9 +369,7 @@ def fit(
 ) -> Mapping[str, float]:
     rows = halves(data, seed)
     setting = Setting(data, epsilon, n_estimators, depth, Fraction(rho), k)
-    start = time.process_time()
-    found = fit_and_score(method, setting, rows, seed)
-    return {"score": found, "seconds": time.process_time() - start}
+    return {"score": fit_and_score(method, setting, rows, seed)}
 
 
 def fit_on_all_rows(
@@ -388,33 +385,7 @@ def fit_on_all_rows(
     """As `fit`, but no tree has rows of its own."""
     rows = halves(data, seed)
     setting = Setting(data, epsilon, n_estimators, depth, Fraction(rho), k)
-    start = time.process_time()
-    found = fit_and_score(method, setting, rows, seed, folds=False)
-    return {"score": found, "seconds": time.process_time() - start}
-
-
-def fit_rows(
-    seed: int, data: str, delta: float, n_estimators: int, folds: bool
-) -> Mapping[str, float]:
-    rows = halves(data, seed)
-    epsilon = EPSILON[rows.is_regression]
-    setting = Setting(data, epsilon, n_estimators, 0, Fraction(RHO), K, delta)
-    learner = MedianForest(n_estimators=n_estimators, folds=folds)
-    start = time.process_time()
-    trained = train("ours", learner, setting, rows, seed)
-    return {"score": score(trained, rows), "seconds": time.process_time() - start}
-
-
-def fit_over_sites(
-    seed: int, data: str, delta: float, sites: int, split: consul.MedianSplit
-) -> Mapping[str, float]:
-    """Our forest with all rows at one site, or divided among five."""
-    rows = halves(data, seed)
-    setting = Setting(data, EPSILON[rows.is_regression], 1, 0, Fraction(RHO), K, delta)
-    name = "ours" if sites == 1 else OVER_SITES
-    start = time.process_time()
-    trained = train(name, MedianForest(split=split), setting, rows, seed)
-    return {"score": score(trained, rows), "seconds": time.process_time() - start}
+    return {"score": fit_and_score(method, setting, rows, seed, folds=False)}
 
 
 OCCUPANCY_EDGES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
@@ -431,7 +402,6 @@ def parts(seed: int, data: str, method: str) -> Mapping[str, float]:
     leaves = np.concatenate([leaf_parts(tree, codes) for tree in trees])
     left = np.concatenate([left_parts(tree, codes) for tree in trees])
     return {
-        "leaves": float(len(leaves)),
         **_histogram("leaf", leaves, OCCUPANCY_EDGES),
         **_histogram("left", left, LEFT_EDGES),
     }

@@ -187,11 +187,11 @@ def kept(study: str) -> Computation:
 
 
 def _gubler() -> list[Claim]:
-    from studies.gubler import collected
+    from studies.gubler import collected, mixture
     from studies.gubler_claims import claims
 
-    found = collected(kept("gubler"))
-    return claims(found.mixture, found.shares)
+    tables = collected(kept("gubler"))
+    return claims(mixture(tables), tables["shares"])
 
 
 def _wang() -> list[Claim]:
@@ -204,10 +204,9 @@ def _wang() -> list[Claim]:
 def _maddock() -> list[Claim]:
     from studies.boosted import collected
     from studies.boosted_claims import Cells, claims
-    from studies.boosted_published import Published
 
     tables = collected(kept("boosted"))
-    return claims(Cells(tables["cells"]), Published(tables["published"]))
+    return claims(Cells(tables["cells"]), Cells(tables["published"]))
 
 
 def _liu() -> list[Claim]:

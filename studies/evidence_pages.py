@@ -680,7 +680,7 @@ def write_full_pages(out: Path, names: Sequence[str]) -> int:
             list(pool.map(write_one, [out] * len(stale), stale))
     _write(out / "data" / "README.md", data_files.page())
     pages = [f"{name}/README" for name in (*names, "speed", "data")]
-    _write(out / "index.md", INDEX % "\n".join([*pages, "ours/tasks"]))
+    _write(out / "index.md", INDEX % "\n".join(pages))
     return len(stale)
 
 

@@ -14,26 +14,12 @@ from studies import datasets
 from studies.claims import section
 from studies.gubler_claims import (
     DEEP,
-    GAUSSIAN_DELTA,
     HIGH_RHO,
     LOW_RHO,
     METHOD_ORDER,
-    PURE,
-    REPEATED_AT,
     RUNS,
     SHALLOW,
-    ahead_table,
-    beside_the_author,
-    best_shares,
     claims,
-    extras_table,
-    honest_epsilons,
-    mixture_means,
-    permuted_table,
-    permuted_words,
-    real_table,
-    saving_sees_labels,
-    share_table,
 )
 from studies.gubler_fits import (
     AS_PRINTED,
@@ -63,7 +49,7 @@ from studies.pages import (
     evenly,
     left_out,
     line,
-    markdown_table,
+    means,
     repeats,
     write_page,
 )
@@ -71,88 +57,57 @@ from studies.pages import (
 COMMAND = "python -m studies gubler --data DIR"
 FIGURES = {250: 3, 1000: 4, 100: 5}
 """Rows -> the report's figure."""
+Tables = dict[str, pd.DataFrame]
 POINTS = ("rho", "p", "method", "epsilon")
 """What tells the points of a figure apart."""
 
 
-@dataclass(frozen=True)
-class Results:
-    """Tables of the finished cells; None where a grid was not run."""
-
-    mixture: pd.DataFrame
-    shares: pd.DataFrame | None
-    permuted: pd.DataFrame | None
-    real: pd.DataFrame | None
-    peers: pd.DataFrame | None
-
-
-def write_results(computation: Computation, results: Results, options: str) -> None:
-    """README.md and figures beside the CSV files."""
-    out = computation.out
-    parts = [
-        *_head(results),
-        section(claims(results.mixture, results.shares)),
-        *_author(results.mixture),
-        *_spent(results.mixture),
-        *_mixture(out, results.mixture),
-        *_shares(results.shares),
-        *_permuted(results.permuted),
-        *_real(results.real, results.peers),
-        _limits(),
-    ]
-    write_page(
-        computation, "README.md", "Gubler's federated private tree", COMMAND + options, parts
-    )
-
-
-def _head(results: Results) -> Iterator[str]:
-    yield (
-        "Source: H. Gubler, *Secure and Interpretable: Federated Differentially Private Decision "
-        "Trees*, EPFL 2023. Algorithm 5 is the plain tree, Algorithm 6 saves budget. Numbers come "
-        "from the CSV files beside this page. Pairs have the same rows, setting and epsilon; pairs "
-        "of one draw of rows count as independent, since noise decides most of a difference.\n"
-    )
-    runs = results.mixture.groupby("depth")["seed"].nunique()
-    words = ", ".join(f"{n} at depth {depth}" for depth, n in runs.items())
-    yield f"The report averages {RUNS} runs; this page has up to {words}. `--full` runs all.\n"
-
-
 # -------------------------------------------------------------------------------------- mixtures
-def _author(mixture: pd.DataFrame) -> Iterator[str]:
-    at = ", ".join(f"{name} = {value:g}" for name, value in REPEATED_AT.items())
-    yield "## Beside the author's code\n"
-    yield (
-        f"Accuracy ({at}), ours as mean (sample deviation). In the released code "
-        "(hgubler/federated-private-trees, fc89ef9) a site's own best impurity is always zero, so "
-        "its noisy bounds are noise alone: *as released*. With the bound of the report's text put "
-        "into that code, it loses to its own plain tree too: that *as published* loses is no "
-        "fault of this implementation.\n"
-    )
-    yield markdown_table(beside_the_author(mixture))
 
 
-def _spent(mixture: pd.DataFrame) -> Iterator[str]:
-    yield "## What Algorithm 6 spends\n"
-    yield (
-        "The report charges the noisy bounds of all p features as if they were one. True epsilon "
-        "for each claimed epsilon, by formula before anything is saved, and as the ledger "
-        "measured it:\n"
-    )
-    yield markdown_table(honest_epsilons(mixture), 2)
-    yield (
-        "A run that stops early spends less than the formula; saved budget that is multiplied "
-        "again in the children makes it more. *Saving* is the corrected method: bounds charged "
-        "for all features, with the sensitivity that is proved (docs/proofs/bound_query.md), held "
-        "to epsilon by the ledger.\n"
-    )
+INTRO = f"""
+Source: H. Gubler, *Secure and Interpretable: Federated Differentially Private Decision Trees*, EPFL
+2023, which averages {RUNS} runs (`--full`). Algorithm 5 is the plain tree, Algorithm 6 saves
+budget: *{AS_PRINTED}*, at the epsilon that its bounds cost (column `spent`); *{AS_RELEASED}*, whose
+bounds are noise around zero; and *saving*, whose bounds are all charged. Ranges of mixtures are
+[{-REACH:g}, {REACH:g}], public; the released code reads bin edges from the rows of each node. Nodes
+of fewer than {LEAST_ROWS:g} noisy rows are not split. All sites' shares of noise are counted on.
+"""
+
+
+def write_results(computation: Computation, tables: Tables, options: str) -> None:
+    found = mixture(tables)
+    shares, permuted, real = (tables.get(n, pd.DataFrame()) for n in ("shares", "permuted", "real"))
+    parts = [
+        INTRO,
+        section(claims(found, shares)),
+        *_mixture(computation.out, found),
+        "## How to divide the budget (Figure 2)\n",
+        f"n = {SHARES_ROWS}, p = {SHARES_FEATURES}, rho = {SHARES_RHO}, depth {SHARES_DEPTH}.\n",
+        means(shares, ["leaf_fraction"], "bounds_fraction", "accuracy"),
+        "## Does saving see anything?\n",
+        "Part of a node's budget that is saved, with true labels and with permuted ones, of which "
+        f"no feature knows anything; rho = {PERMUTED_RHO}, depth {PERMUTED_DEPTH}.\n",
+        means(permuted, ["n", "p", "epsilon"], "permuted", "saved"),
+        "## Real data\n",
+        f"Not in the report. {PARTIES} sites, depth {DEPTH_ON_REAL_DATA}, {BINS} uniform bins, "
+        f"{TRAIN_PART:.0%} for training, the range of the whole file taken as public.\n",
+        means(real, ["data", "delta", "method"], "epsilon", "accuracy"),
+    ]
+    title = "Gubler's federated private tree"
+    write_page(computation, "README.md", title, COMMAND + options, parts)
+
+
+def mixture(tables: Tables) -> pd.DataFrame:
+    """Of both depths."""
+    found = [tables[name] for name in ("shallow", "deep") if len(tables.get(name, ()))]
+    return pd.concat(found) if found else pd.DataFrame()
 
 
 def _mixture(out: Path, mixture: pd.DataFrame) -> Iterator[str]:
     yield "## Accuracy against epsilon\n"
-    yield "Defaults less one site's own tree, in per cent of accuracy, by rows and epsilon:\n"
-    yield markdown_table(ahead_table(mixture), 1)
-    yield "Mean accuracy by epsilon (zero stands for trees without privacy):\n"
-    yield markdown_table(mixture_means(mixture, ["epsilon"]).reset_index())
+    yield "Zero stands for trees without privacy.\n"
+    yield means(mixture, ["depth", "n", "method"], "epsilon", "accuracy")
     for (n, depth), part in mixture.groupby(["n", "depth"]):
         even = evenly(part, POINTS, "seed")
         panels = _panels(even)
@@ -188,76 +143,6 @@ def _panels(part: pd.DataFrame) -> dict[str, dict[str, Line]]:
 
 
 # -------------------------------------------------------------------------------------- the rest
-def _shares(shares: pd.DataFrame | None) -> Iterator[str]:
-    if shares is None or shares.empty:
-        return
-    yield "## How to divide the budget (Figure 2)\n"
-    (epsilon,) = shares["epsilon"].unique()
-    yield (
-        f"n = {SHARES_ROWS}, p = {SHARES_FEATURES}, rho = {SHARES_RHO}, depth {SHARES_DEPTH}, "
-        f"epsilon {epsilon:g}, {shares['seed'].nunique()} runs; the report does not name its "
-        "epsilon. Test accuracy, mean (sample deviation):\n"
-    )
-    yield markdown_table(share_table(shares))
-    yield best_shares(shares)
-
-
-def _permuted(permuted: pd.DataFrame | None) -> Iterator[str]:
-    if permuted is None or permuted.empty:
-        return
-    yield "## Does saving see anything?\n"
-    yield (
-        "If savings came from features that are truly worse, there would be less to save when "
-        "labels are permuted and no feature is better than another. Mean part of a node's budget "
-        f"saved, rho = {PERMUTED_RHO}, depth {PERMUTED_DEPTH}, {permuted['seed'].nunique()} runs:\n"
-    )
-    yield markdown_table(permuted_table(permuted))
-    yield permuted_words(permuted) + (
-        " What is saved is mostly decided by noise: noisy bounds drop features at random.\n"
-        if not saving_sees_labels(permuted)
-        else "\n"
-    )
-
-
-def _real(real: pd.DataFrame | None, peers: pd.DataFrame | None) -> Iterator[str]:
-    if real is None or real.empty:
-        yield "## Real data\n\nNot run: no data folder was given (`--data DIR`), or no time left.\n"
-        return
-    yield "## Real data\n"
-    yield (
-        f"Not in the report. {PARTIES} sites, depth {DEPTH_ON_REAL_DATA}, {BINS} uniform bins, "
-        f"all rows, {real['seed'].nunique()} random splits ({TRAIN_PART:.0%} for training). Our "
-        "methods carry the noise of the product's defaults for these sites (one may collude, one "
-        "may be lost). diffprivlib is a trusted curator; its numbers come from the committed "
-        "`diffprivlib.csv`, made by `benchmarks/peers/diffprivlib_trees.py` on rows that miss no "
-        "value.\n"
-    )
-    for delta in (PURE, GAUSSIAN_DELTA):
-        for value in ("accuracy", "auc"):
-            yield f"### {value}, delta = {delta:g}\n"
-            yield markdown_table(real_table(real, peers, value, delta))
-    yield "What saving as published spent, at most, for each claimed epsilon:\n"
-    printed = real[real["method"] == AS_PRINTED]
-    spent = printed.groupby(["data", "epsilon"])["spent"].max().unstack().reset_index()
-    yield markdown_table(spent, 2)
-    yield "### What each option adds\n"
-    yield markdown_table(extras_table(real))
-
-
-def _limits() -> str:
-    return f"""## Limits
-
-* Ranges of mixtures are [{-REACH:g}, {REACH:g}], public. The report's published code reads bin
-  edges from the rows of each node, which is neither public nor private; here it is not done.
-* *{AS_RELEASED}* is the printed method over sites whose bounds are all zero; its bins are ours.
-* *Saving* in every form looks at few histograms per node and stops if all of them show a class
-  without rows. With noisy histograms that ends many trees at the root. Nodes of fewer than
-  {LEAST_ROWS:g} noisy rows are not split.
-* *{AS_PRINTED}* has noise for the sensitivity that is proved, not for the report's larger one,
-  which is in its favor.
-* All sites' shares of noise are counted on in the mixtures (no colluder), as in the report.
-* On real data the range of the whole file is taken as public. A real study must not do that.
-"""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -333,10 +218,10 @@ def run(computation: Computation, effort: Effort, options: str) -> None:
     write_results(computation, collected(computation, effort), options)
 
 
-def collected(computation: Computation, effort: Effort = USUAL) -> Results:
+def collected(computation: Computation, effort: Effort = USUAL) -> Tables:
     """The tables of all grids. Without a data folder the real data are left out."""
     has_data = computation.page_only or datasets.FOLDER_VARIABLE in os.environ
-    tables = computation.tables(
+    return computation.tables(
         {
             "shallow": (on_mixture, shallow_cells(effort)),
             "shares": (on_shares, share_cells(effort)),
@@ -345,11 +230,6 @@ def collected(computation: Computation, effort: Effort = USUAL) -> Results:
             "deep": (on_mixture, deep_cells(effort)),
         }
     )
-    peers = computation.kept.frame("diffprivlib")
-    mixture = pd.concat(
-        [table for name in ("shallow", "deep") if len(table := tables.get(name, ()))]
-    )
-    return Results(mixture, tables.get("shares"), tables.get("permuted"), tables.get("real"), peers)
 
 
 # ------------------------------------------------------------------------------------- mixtures

@@ -231,7 +231,7 @@ def on_mixture(
 
 
 def _nothing() -> dict[str, float]:
-    return {"accuracy": 0.0, "spent": 0.0, "saved": 0.0, "leaves": 0.0}
+    return {"accuracy": 0.0, "spent": 0.0, "saved": 0.0}
 
 
 def _without_privacy(drawn: Drawn, depth: int, local: bool) -> float:
@@ -253,7 +253,6 @@ def _scored(
         "accuracy": round(float(np.mean(found == drawn.y_test)), 4),
         "spent": round(float(spent), 4),
         "saved": round(trained.unspent_fraction, 4),
-        "leaves": float(trained.leaf_statistics[0].tree.n_leaves),
     }
 
 

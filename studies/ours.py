@@ -1,4 +1,4 @@
-"""The pages of the study of our own tree, forest and regression. What is missed is said."""
+"""`python -m studies ours`: our own tree, forest and regression beside others."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from studies import ours_claims
 from studies import ours_claims as shown
 from studies.harness import Cell, Computation
 from studies.kept import Tables as TablesOf
 from studies.measures import CONFIDENCE
-from studies.ours_claims import MEASURES, OVER_PARTIES, Tables
+from studies.ours_claims import OVER_PARTIES, Tables
 from studies.ours_fits import (
     CLASSES,
     DELTA,
@@ -26,18 +25,13 @@ from studies.ours_fits import (
     TEST_PART,
     WITH_PIECES,
     fit_classes,
-    fit_merged,
     fit_numbers,
 )
-from studies.pages import curves, markdown_table, write_page
+from studies.pages import curves, markdown_table, means, write_page
 
 COMMAND = "python -m studies ours --data DIR"
-PRIVATREE = {0.5: (0.810, 0.684), 1.0: (0.817, 0.691), 2.0: (0.818, 0.695)}
-"""PrivaTree on adult: accuracy and AUC as published; it counts features as parallel."""
-DIPRIME_EPSILON = 10.0
-DIPRIME = {"parkinsons": 0.0330, "appliances_energy": 0.00846, "metro_traffic": 0.0247,
-           "gas_turbine": 0.000812}  # fmt: skip
-"""Best of DiPriMe's Table 1 at a claimed epsilon of 10; its true bound is up to 1.9 times that."""
+
+MEASURES = ("accuracy", "auc", "log_loss", "ece")
 
 LINES = {
     "gaussian": ("tree", "forest", "Algorithm 5"),
@@ -48,31 +42,41 @@ LINES = {
 """What the figure shows, by guarantee and sites."""
 
 
-UNSEEN = """## Tasks that decided no constant but gates
+INTRO = f"""
+Test rows are {TEST_PART:.0%} ({NUMBERS_TEST_PART:.0%} for numbers) of a random split. Gaussian is
+delta = {DELTA:g}, pure means delta zero. One site unless a row says {PARTIES} sites: then noise is
+divided among them and only masked sums are seen. diffprivlib ran by
+`benchmarks/peers/diffprivlib_trees.py` on the same splits. *Unseen* tasks decided no constant but
+the gates for Laplace noise (studies/notes/gates.md#0155).
 
-Only the gates for Laplace noise (studies/notes/gates.md#0155) were set on other splits of these
-as well.
+Accuracy of ours less that of another, mean of the tasks ± standard error over splits; ~ marks what
+is no clear difference (Student's t at {CONFIDENCE:.0%}).
 """
 
 
 def write(computation: Computation, tables: Tables, quick: bool) -> None:
-    out, command = computation.out, COMMAND + (" --quick" if quick else "")
     everything, unseen = joined(computation.kept, tables)
-    _figure(out, everything)
-    write_page(
-        computation,
-        "README.md",
-        "Our own tree, forest and regression",
-        command,
-        _main_parts(computation.kept, tables, everything, unseen),
-    )
-    write_page(
-        computation,
-        "tasks.md",
-        "Our own tree, forest and regression: every task",
-        command,
-        _task_parts(tables, everything, unseen),
-    )
+    _figure(computation.out, everything)
+    classes = ("who", "epsilon", "accuracy")
+    parts = [
+        INTRO,
+        markdown_table(shown.against_rivals(everything)),
+        markdown_table(shown.unseen_verdicts(unseen)),
+        "## Against the targets\n",
+        markdown_table(shown.accuracy_targets(tables["classes"])),
+        markdown_table(shown.adult_targets(everything)),
+        markdown_table(shown.number_targets(tables["numbers"])),
+        "![Mean accuracy](accuracy.png)\n",
+        *(f"## {m}\n\n" + means(everything, ["who"], "epsilon", m) for m in MEASURES),
+        "## Every task, accuracy\n",
+        means(pd.concat([everything, unseen]), ["task_name", classes[0]], *classes[1:]),
+        "## Numbers: mean squared error, target scaled to the unit interval\n",
+        means(tables["numbers"], ["task_name", "method", "noise"], "epsilon", "mse", 5),
+        "## The pieces of our own tree in the papers' trees\n",
+        means(tables["pieces"], ["noise", "method"], "epsilon", "accuracy"),
+    ]
+    command = COMMAND + (" --quick" if quick else "")
+    write_page(computation, "README.md", "Our own tree, forest and regression", command, parts)
 
 
 def joined(kept: TablesOf, tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -88,62 +92,6 @@ def joined(kept: TablesOf, tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
     return everything, unseen
 
 
-def _main_parts(
-    kept: TablesOf, tables: Tables, everything: pd.DataFrame, unseen: pd.DataFrame
-) -> list[str]:
-    accuracy = ours_claims.accuracy_targets(tables["classes"])
-    adult = ours_claims.adult_targets(everything)
-    numbers = ours_claims.number_targets(tables["numbers"])
-    rivals = ours_claims.against_rivals(everything)
-    standing = ours_claims.unseen_verdicts(unseen)
-    return [
-        "## Verdicts\n",
-        _verdicts(accuracy, adult, numbers, rivals, standing),
-        _how(tables),
-        "![Mean accuracy](accuracy.png)\n",
-        "## Against the targets\n",
-        "A mean within two standard errors of its target may fall on either side by chance.\n",
-        markdown_table(accuracy),
-        markdown_table(adult),
-        _privatree(),
-        markdown_table(numbers),
-        _diprime(),
-        "## Against others, split by split\n",
-        _rivals(rivals),
-        UNSEEN,
-        _unseen(standing),
-        shown.fresh(tables),
-        "## Mean over the tasks\n",
-        *(shown.means(everything, measure) for measure in MEASURES),
-        "## The pieces in the papers' trees\n",
-        shown.pieces(tables),
-        "## Heavy-tailed columns\n",
-        shown.ladders(tables["ladders"]),
-        "## Smaller trees\n",
-        shown.merging(tables["merging"]),
-        "## What travels\n",
-        shown.traffic(pd.concat([tables["classes"], tables["n_sites"]])),
-        "## Speed\n",
-        _speed(kept),
-    ]
-
-
-def _task_parts(tables: Tables, everything: pd.DataFrame, unseen: pd.DataFrame) -> list[str]:
-    return [
-        "The long tables of [the study](README.md); every fit is a line of the CSV files beside.\n",
-        "## Accuracy and its deviation over splits\n",
-        shown.spread(everything, "accuracy"),
-        "## Log-loss\n",
-        shown.wide(everything, "log_loss"),
-        "## Expected calibration error\n",
-        shown.wide(everything, "ece"),
-        "## Numbers: mean squared error, target scaled to the unit interval\n",
-        shown.numbers(tables["numbers"]),
-        UNSEEN,
-        *(f"**{MEASURES[m]}**\n\n" + shown.wide(unseen, m) for m in MEASURES),
-    ]
-
-
 # ---------------------------------------------------------------------------------------- parts
 def _peers(kept: TablesOf) -> pd.DataFrame:
     """Results of diffprivlib, made by its own script in its own environment."""
@@ -155,120 +103,6 @@ def _peers(kept: TablesOf) -> pd.DataFrame:
 
 
 # ------------------------------------------------------------------------------------- in words
-def _verdicts(
-    accuracy: pd.DataFrame,
-    adult: pd.DataFrame,
-    numbers: pd.DataFrame,
-    rivals: pd.DataFrame,
-    standing: pd.DataFrame,
-) -> str:
-    better, worse, compared, alone = ours_claims.tally(rivals)
-    more = f" {alone} more rest on one split." if alone else ""
-    lines = [
-        f"* Targets of mean accuracy over the tasks: {ours_claims.count_of(accuracy)} met."
-        + _missed(accuracy),
-        f"* Targets on adult: {ours_claims.count_of(adult)} met." + _missed(adult),
-        f"* Targets of regression: {ours_claims.count_of(numbers)} met.",
-        "* Against Algorithm 5, LocalRNM, one curator's private choice and diffprivlib under the "
-        f"same guarantee, mean of the tasks: clearly better in {better} of {compared} comparisons, "
-        f"clearly worse in {worse}.{more}",
-        "* On tasks that decided no constant but gates, against the best of Algorithm 5, LocalRNM "
-        f"and diffprivlib at every epsilon: {_told(standing)}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _missed(table: pd.DataFrame) -> str:
-    """Who, at which epsilon, and by how much; tables of targets have these columns in order."""
-    missed = table[table["met"] == "NO"].drop(columns=["met", "splits"], errors="ignore")
-    named = "; ".join(
-        f"{who} at epsilon {epsilon}: {got:.3f} ± {error:.3f} against {target:.3f}"
-        for who, epsilon, got, error, target in missed.itertuples(index=False)
-    )
-    return f" Missed: {named}." if named else ""
-
-
-def _told(standing: pd.DataFrame) -> str:
-    above, below = (
-        ours_claims.epsilons_named(standing[column]) for column in standing.columns[-2:]
-    )
-    where = standing.assign(n=below).groupby("task")["n"].sum()
-    named = ", ".join(f"{task} {n}" for task, n in where[where > 0].items())
-    every = len(standing) * len(ours_claims.EPSILONS)
-    return (
-        f"clearly above all of them in {above.sum()} of {every} cells, clearly below one of them "
-        f"in {below.sum()} ({named or 'none'}); the rest are too close to tell."
-    )
-
-
-def _how(tables: Tables) -> str:
-    repeats = {
-        name: f"{low} to {high}" if low < high else f"{low}"
-        for name, table in tables.items()
-        for low, high in [_repeats(table)]
-    }
-    return (
-        f"Test rows are {TEST_PART:.0%} ({NUMBERS_TEST_PART:.0%} for numbers) of a random split. "
-        "All fits go through the integer "
-        "pipeline: grid, exact integer sums, discrete noise from the operating system, ledger. "
-        f"Gaussian means delta = {DELTA:g}, pure means delta zero. One site unless a row says "
-        f"{PARTIES} sites: then noise is divided among them and only masked sums are seen. "
-        f"diffprivlib "
-        "ran by `benchmarks/peers/diffprivlib_trees.py` on the same splits.\n\n"
-        "Splits per cell: "
-        + ", ".join(f"{name} {n}" for name, n in repeats.items())
-        + ". Noise cannot be seeded, so a second run gives slightly different numbers. "
-        "[Every task](tasks.md) has the long tables.\n"
-    )
-
-
-def _repeats(table: pd.DataFrame) -> tuple[int, int]:
-    splits = table.groupby(["task_name", "method", "noise"])["seed"].nunique()
-    return int(splits.min()), int(splits.max())
-
-
-def _privatree() -> str:
-    published = "; ".join(
-        f"epsilon {e:g}: {accuracy:.3f} / {auc:.3f}" for e, (accuracy, auc) in PRIVATREE.items()
-    )
-    return (
-        f"PrivaTree as published, accuracy / AUC on a split of its own: {published}. It counts "
-        "features as parallel, so its true epsilon is larger.\n"
-    )
-
-
-def _diprime() -> str:
-    theirs = ", ".join(f"{task} {mse:g}" for task, mse in DIPRIME.items())
-    return f"Best of DiPriMe as published at a claimed epsilon of {DIPRIME_EPSILON:g}: {theirs}.\n"
-
-
-def _rivals(table: pd.DataFrame) -> str:
-    return (
-        "Accuracy of ours less that of the other, mean of the tasks ± standard error over "
-        f"splits. ~ marks what is no clear difference (Student's t at {CONFIDENCE:.0%}).\n\n"
-        + markdown_table(table)
-    )
-
-
-def _unseen(standing: pd.DataFrame) -> str:
-    return (
-        "Against Algorithm 5, LocalRNM and both models of diffprivlib under a guarantee at least "
-        "as strong: at which epsilons ours is above them all, and where one of them is above ours "
-        f"(by how much), each clearly: Student's t at {CONFIDENCE:.0%} over the splits. Where two "
-        "splits were run, that is little evidence. Wine has few training rows, and digits few for "
-        "its many features. On avazu_15k and credit_gmsc all are close to the share of the larger "
-        "class; AUC tells them apart ([every task](tasks.md)).\n\n" + markdown_table(standing)
-    )
-
-
-def _speed(kept: TablesOf) -> str:
-    """The table of `python -m benchmarks.run ours`, if it was kept beside the results."""
-    found = kept.text("benchmark.md")
-    words = (
-        "A whole fit on one thread, CPU seconds, beside XGBoost: what `python -m benchmarks.run "
-        "ours` prints, kept in benchmark.md.\n\n"
-    )
-    return words + found if found is not None else "Not measured here.\n"
 
 
 # --------------------------------------------------------------------------------------- figure
@@ -294,11 +128,9 @@ MIDDLE_EPSILONS = (0.5, 1.0, 2.0)
 NUMBER_EPSILONS = (1.0, 10.0)
 NOISES = ("gaussian", "pure")
 OURS = ("tree", "forest")
-ON_BOTH_GRIDS = ("tree", "tree, even grid", "forest", "forest, even grid")
 FOR_NUMBERS = ("tree", "forest", "boosted")
 WITHOUT_PRIVACY = ("CART", "random forest", "HistGB")
 NO_GUARANTEE = (float("inf"),)
-WORK = {"numbers": fit_numbers, "merging": fit_merged}
 SEEDS = 5
 BESIDE = 3
 """Splits of what only stands beside ours."""
@@ -321,7 +153,7 @@ def run(computation: Computation, quick: bool) -> None:
 def collected(computation: Computation, quick: bool = False) -> dict[str, pd.DataFrame]:
     grids = quick_grids() if quick else full_grids()
     return computation.tables(
-        {name: (WORK.get(name, fit_classes), wanted) for name, wanted in grids.items()}
+        {n: (fit_numbers if n == "numbers" else fit_classes, g) for n, g in grids.items()}
     )
 
 
@@ -344,9 +176,6 @@ def full_grids() -> dict[str, list[Cell]]:
         ],
         "n_sites": cells(beside, CLASSES, OURS, NOISES, n_sites=PARTIES),
         "pieces": cells(beside, PIECES_TASKS, tuple(WITH_PIECES), NOISES, MIDDLE_EPSILONS),
-        "fresh": cells(few_fresh, CLASSES, OURS, ("gaussian",), (1.0,)),
-        "ladders": cells(few_fresh, ("credit_gmsc", "spambase"), ON_BOTH_GRIDS, ("gaussian",)),
-        "merging": cells(beside, CLASSES, ("tree",), ("gaussian",), (0.5, 1.0)),
     }
 
 
@@ -374,10 +203,7 @@ def quick_grids() -> dict[str, list[Cell]]:
             *cells(range(1), few, ("Algorithm 5",), NOISES, some),
             *cells(range(1), few, WITHOUT_PRIVACY, ("none",), NO_GUARANTEE),
         ],
-        "fresh": cells(range(FRESH_SEED, FRESH_SEED + 1), few, OURS, ("gaussian",), (1.0,)),
         "pieces": cells(range(1), ("banknote",), tuple(WITH_PIECES), ("gaussian",), (1.0,)),
-        "ladders": cells(range(1), ("spambase",), ON_BOTH_GRIDS, ("gaussian",), (1.0,)),
-        "merging": cells(range(1), few, ("tree",), ("gaussian",), (1.0,)),
     }
 
 

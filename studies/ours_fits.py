@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from hedgerow.data.reading.encoding import encode_features
 from hedgerow.methods.base import PrivateEstimator
-from hedgerow.methods.blocks.leaves import merge_equal_labels
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.screening import FeatureScreening
 from hedgerow.methods.boosting_classes import BoostedTreesClassifier
@@ -23,14 +22,12 @@ from hedgerow.methods.gubler import HistogramTreeClassifier
 from hedgerow.methods.liu import ExtraTreesClassifier
 from hedgerow.methods.tree import TreeClassifier, TreeRegressor
 from hedgerow.methods.wang import TopDownTreeClassifier
-from hedgerow.schema.grids import uniform_edges
-from hedgerow.schema.schema import MAX_VALUES, Feature, Hashed, Numeric, Schema, Target
+from hedgerow.schema.schema import MAX_VALUES, Feature, Hashed, Schema, Target
 from studies.datasets import LEFT_OUT, declared, folder, whole
 
 DELTA = 1e-6
 PARTIES = 5
 TEST_PART, NUMBERS_TEST_PART = 0.3, 0.1
-EVEN_CELLS = 254
 
 CLASSES = (
     "adult",
@@ -125,12 +122,6 @@ FOR_CLASSES: Mapping[str, Make] = {
     "LocalRNM": partial(TopDownTreeClassifier, max_splits=31, split="local_choice"),
     "one curator": partial(TopDownTreeClassifier, max_splits=31, split="choice"),
 }
-ON_EVEN_GRIDS: Mapping[str, Make] = {
-    "tree, even grid": lambda schema, *args, **more: TreeClassifier(even(schema), *args, **more),
-    "forest, even grid": lambda schema, *args, **more: ForestClassifier(
-        even(schema), *args, **more
-    ),
-}
 WITH_PIECES: Mapping[str, Make] = {
     "Algorithm 5": AS_PUBLISHED,
     "Algorithm 5, agreeing tables": partial(HistogramTreeClassifier, max_depth=5, n_bins=10),
@@ -158,40 +149,6 @@ FOR_NUMBERS: Mapping[str, Make] = {
 }
 
 
-def even(schema: Schema) -> Schema:
-    """Cells of equal width for every number: what the log ladder is compared with."""
-    features = tuple(
-        replace(f, edges=uniform_edges(f.low, f.high, EVEN_CELLS))
-        if isinstance(f, Numeric) and f.edges is None
-        else f
-        for f in schema.features
-    )
-    return replace(schema, features=features)
-
-
-def fit_merged(
-    seed: int, task_name: str, method: str, noise: str, n_sites: int, epsilon: float
-) -> dict[str, float]:
-    """One tree, and the same tree with equal siblings merged."""
-    from studies.measures import of_classes
-
-    given = task(task_name)
-    train, test = given.split(seed)
-    model = _fitted(TreeClassifier, given, train, seed, noise, n_sites, epsilon)
-    codes, labels = encode_features(given.X.iloc[test], model.schema_), given.y[test]
-    small = merge_equal_labels(model.leaf_statistics_[0])
-    full = of_classes(model.model_.predict(codes), labels, given.schema)
-    after = of_classes(small.tree.predict(codes), labels, given.schema)
-    return {
-        "leaves": float(len(model.leaf_statistics_[0].leaves)),
-        "merged_leaves": float(len(small.leaves)),
-        "accuracy": full["accuracy"],
-        "merged_accuracy": after["accuracy"],
-        "log_loss": full["log_loss"],
-        "merged_log_loss": after["log_loss"],
-    }
-
-
 def fit_classes(
     seed: int, task_name: str, method: str, noise: str, n_sites: int, epsilon: float
 ) -> dict[str, float]:
@@ -202,9 +159,9 @@ def fit_classes(
     train, test = given.split(seed)
     if noise == "none":
         p = _without_privacy(given, train, test, method, seed)
-        return {**of_classes(p, given.y[test], given.schema), "rounds": 0.0, "megabytes": 0.0}
+        return of_classes(p, given.y[test], given.schema)
     model = _fitted(
-        {**FOR_CLASSES, **ON_EVEN_GRIDS, **WITH_PIECES}[method],
+        {**FOR_CLASSES, **WITH_PIECES}[method],
         given,
         train,
         seed,
@@ -213,7 +170,7 @@ def fit_classes(
         epsilon,
     )
     p = model.predict_proba(given.X.iloc[test])
-    return {**of_classes(p, given.y[test], given.schema), **_traffic(model)}
+    return of_classes(p, given.y[test], given.schema)
 
 
 def fit_numbers(
@@ -223,10 +180,10 @@ def fit_numbers(
     train, test = given.split(seed)
     if noise == "none":
         said = _numbers_without_privacy(given, train, test, method, seed)
-        return {"mse": float(np.mean((said - given.y[test]) ** 2)), "rounds": 0.0, "megabytes": 0.0}
-    model = _fitted(FOR_NUMBERS[method], given, train, seed, noise, n_sites, epsilon)
-    said = model.predict(given.X.iloc[test])
-    return {"mse": float(np.mean((said - given.y[test]) ** 2)), **_traffic(model)}
+    else:
+        model = _fitted(FOR_NUMBERS[method], given, train, seed, noise, n_sites, epsilon)
+        said = model.predict(given.X.iloc[test])
+    return {"mse": float(np.mean((said - given.y[test]) ** 2))}
 
 
 def _fitted(
@@ -241,11 +198,6 @@ def _fitted(
     model = make(given.schema, epsilon, DELTA if noise == "gaussian" else 0.0, random_state=seed)
     site = np.random.default_rng(seed).integers(0, n_sites, len(train)) if n_sites > 1 else None
     return model.fit(given.X.iloc[train], given.y[train], site=site)
-
-
-def _traffic(model: PrivateEstimator) -> dict[str, float]:
-    record = model.run_
-    return {"rounds": float(len(record.rounds)), "megabytes": record.bytes_per_site / 1e6}
 
 
 def _numbers_without_privacy(

@@ -43,6 +43,23 @@ def markdown_table(table: pd.DataFrame, decimals: int = 3) -> str:
     return "\n".join(lines) + "\n"
 
 
+def means(
+    table: pd.DataFrame, rows: Sequence[str], column: str, value: str, decimals: int = 3
+) -> str:
+    """A line for each of `rows`, a column for each value of `column`: mean (sample deviation)."""
+    if table.empty:
+        return "Not run.\n"
+    wide = table.groupby([*rows, column], sort=False)[value].apply(with_deviation, decimals)
+    wide = wide.unstack(column).fillna("-")
+    names = {v: f"{column} {v:g}" if isinstance(v, float) else str(v) for v in wide.columns}
+    return markdown_table(wide.rename(columns=names).reset_index())
+
+
+def with_deviation(values: pd.Series, decimals: int = 3) -> str:
+    spread = f" ({values.std(ddof=1):.{decimals}f})" if len(values) > 1 else ""
+    return f"{values.mean():.{decimals}f}{spread}" if len(values) else "-"
+
+
 Line = (
     tuple[Sequence[float], Sequence[float]]
     | tuple[Sequence[float], Sequence[float], Sequence[float]]

@@ -21,7 +21,7 @@ from studies.claims import (
     lead,
     listed,
 )
-from studies.pages import Line, curves, evenly, left_out, level, line, markdown_table, repeats
+from studies.pages import Line, curves, evenly, left_out, level, line, repeats
 from studies.topdown_fits import BASELINES, LOADERS
 
 RUNS = 100
@@ -29,8 +29,6 @@ ROWS = {"avazu": 1_100_000}
 """Rows that the paper names for a set of which we have a part."""
 MNIST = {8.0: 0.42, 64.0: 0.56, 512.0: 0.671}
 """epsilon -> test accuracy of the authors' algorithm for one machine."""
-MNIST_FALL = 0.174
-"""How far it stays below its own tree without noise at the largest epsilon."""
 ADULT_RANGES = {"file": (0.805, 0.829), "authors": (0.822, 0.837)}
 """Adult at epsilon 1 and without noise, with the file's ranges and with the authors'."""
 
@@ -494,45 +492,3 @@ def _printed(table: pd.DataFrame) -> list[Claim]:
         _more_epsilon(table, AS_PRINTED),
         *_shapes(table, AS_PRINTED),
     ]
-
-
-# --------------------------------------------------------------------------------------------------
-# The paper's three methods without a repair, beside the same with ours.
-HEADING = "## As published"
-
-
-def as_printed(tables: Mapping[str, pd.DataFrame]) -> str:
-    table = tables["printed"]
-    if table.empty:
-        return f"{HEADING}\n\nNot run.\n"
-    rows = []
-    for (name, method), part in table.groupby(["name", "method"], sort=False):
-        repaired = _repaired(tables["curves"], str(name), str(method))
-        keys = ["seed", "alpha"]
-        gap = part.set_index(keys)["test"] - repaired.set_index(keys)["test"]
-        rows.append(
-            {
-                "set": name,
-                "method": method,
-                **{f"epsilon {a:g}": _mean(p) for a, p in part.groupby("alpha")},
-                "runs": str(part["seed"].nunique()),
-                "less the same with repairs": lead(gap).shown(),
-            }
-        )
-    return f"""{HEADING}
-
-`hedgerow.papers.wang`: a real report-noisy-max, tables of both sides of every split, every node
-asked however large its noise, leaves with their share alone, tables that need not agree. Test
-accuracy; the last column pairs runs at one epsilon with the line that has our repairs:
-
-{markdown_table(pd.DataFrame(rows))}
-"""
-
-
-def _repaired(curves: pd.DataFrame, name: str, method: str) -> pd.DataFrame:
-    words = next(words for words, line in AS_PRINTED.items() if line == method)
-    return curves[(curves["name"] == name) & (curves["method"] == THREE[words])]
-
-
-def _mean(part: pd.DataFrame) -> str:
-    return f"{part['test'].mean():.3f}"

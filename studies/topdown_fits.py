@@ -19,10 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hedgerow.data.reading import encoding
 from hedgerow.methods import wang
 from hedgerow.methods.method import Method
-from hedgerow.methods.wang import SplitMethod, TopDown, TopDownTreeClassifier
+from hedgerow.methods.wang import TopDown, TopDownTreeClassifier
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.schema.schema import Numeric, Schema
 from studies import datasets, simulation
@@ -252,20 +251,19 @@ def fit(
     leaf_fraction: float,
     alpha: float,
 ) -> dict[str, float]:
-    """Accuracy, size, rounds and cost of one tree; alpha is the paper's name for epsilon."""
+    """Accuracy and size of one tree; alpha is the paper's name for epsilon."""
     line, data = of_name(method), task(name, os.environ[FOLDER_VARIABLE])
     sites = divided(name, fraction, line.n_sites, seed)
     guess = power_of_two_above(len(data.y))
     learner = line.learner(Sized(data.schema, budget, Fraction(str(leaf_fraction)), guess))
     study = simulation.study_of(learner, sites, alpha, line.delta, dp_model=line.dp_model)
-    trained, spent = simulation.train(learner, study, sites, seed)
+    trained, _ = simulation.train(learner, study, sites, seed)
     (grown,) = trained.leaf_statistics
     return {
         "test": accuracy(trained, data.X_test, data.y_test, data),
         "train": accuracy(trained, data.X, data.y, data),
         "leaves": grown.tree.n_leaves,
         "depth": grown.tree.depth,
-        "spent": float(spent),
     }
 
 
@@ -286,35 +284,6 @@ def accuracy(trained: Any, X: Any, y: NDArray[Any], data: Task) -> float:
 def power_of_two_above(rows: int) -> int:
     """A public guess of the number of rows: an order of magnitude, not the count."""
     return 1 << rows.bit_length()
-
-
-def timed(seed: int, split: SplitMethod, max_splits: int) -> dict[str, float]:
-    """One tree through the whole secure sum, every split taken, beside scikit-learn's."""
-    from sklearn.tree import DecisionTreeClassifier
-
-    data = task("adult", os.environ[FOLDER_VARIABLE])
-    model = TopDownTreeClassifier(
-        data.schema,
-        epsilon=512.0,
-        split=split,
-        max_splits=max_splits,
-        budget="even",
-        min_gain=0.0,
-        min_fraction_split=0.0,
-    )
-    owner = np.random.default_rng(seed).integers(0, PARTIES, len(data.y))
-    ours = cpu_seconds(lambda: model.fit(data.X, data.y, site=owner))
-    leaves = model.model_.score.trees[0].n_leaves
-    codes = encoding.encode_features(data.X, data.schema).T.astype(np.float32)
-    reference = DecisionTreeClassifier(max_leaf_nodes=leaves)
-    theirs = cpu_seconds(lambda: reference.fit(codes, data.y))
-    return {
-        "rounds": len(model.run_.rounds),
-        "leaves": leaves,
-        "seconds": ours,
-        "scikit-learn": theirs,
-        "ratio": ours / theirs,
-    }
 
 
 def sent(seed: int, name: str, method: str) -> dict[str, float]:

@@ -160,7 +160,7 @@ def of_ours() -> Answers:
     from studies import ours_fits as tasks
 
     found = Answers()
-    for_classes = (*tasks.FOR_CLASSES, *tasks.ON_EVEN_GRIDS, *tasks.WITH_PIECES)
+    for_classes = (*tasks.FOR_CLASSES, *tasks.WITH_PIECES)
     grids = [(tasks.fit_classes, small_task, method, "gaussian", 1) for method in for_classes]
     for method in tasks.FOR_NUMBERS:
         grids.append((tasks.fit_classes, small_task, method, "laplace", 3))

@@ -14,8 +14,7 @@ from studies import authors
 from studies import gubler as gubler_page
 from studies.boosted_claims import Cells
 from studies.boosted_claims import claims as boosted_claims
-from studies.boosted_fits import JUDGED_SETS, LEAVES, batched, components, weight_updates
-from studies.boosted_published import Published
+from studies.boosted_fits import DATASETS, LEAVES, batched, components, weight_updates
 from studies.claims import (
     FAILS,
     HOLDS,
@@ -116,7 +115,7 @@ def test_a_clear_lead_of_too_few_pairs_is_no_verdict():
 def boosted_cells(gap):
     rows = []
     for split in range(5):
-        for name in JUDGED_SETS:
+        for name in DATASETS:
             for epsilon in (0.1, 0.5):
                 paper, _ = weight_updates(epsilon)["totally_random", "newton", name]
                 learner = components("totally_random", "newton")
@@ -138,7 +137,7 @@ def published_rows(gap):
     learners = [
         components(kind, update) for kind, update in zip(kinds, table["update"], strict=True)
     ]
-    return Published(table.assign(learner=learners, auc=table["value"] + gap))
+    return Cells(table.assign(learner=learners, auc=table["value"] + gap))
 
 
 @pytest.mark.parametrize(("gap", "verdict"), [(0.0, "holds"), (0.5, "0 of 120 cells")])

@@ -436,7 +436,7 @@ def test_other_noise_gives_other_answers():
 # Every method of the studies is one that the estimators accept: no parameter of it is idle.
 SCHEMA = Schema((Numeric("x", 0.0, 1.0), Numeric("y", 0.0, 1.0)), classes=("no", "yes"))
 BOOSTED = sorted({str(cell["learner"]) for cell in boosted.cells(1)})
-OURS = {**ours_fits.FOR_CLASSES, **ours_fits.ON_EVEN_GRIDS, **ours_fits.WITH_PIECES}
+OURS = {**ours_fits.FOR_CLASSES, **ours_fits.WITH_PIECES}
 
 
 @pytest.mark.parametrize("learner", BOOSTED)
