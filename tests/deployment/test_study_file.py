@@ -313,3 +313,12 @@ def test_numbers_that_are_typed_or_stand_in_a_policy_are_plain_too(odd):
             take(odd)
     assert written_number("1e-5", "delta") == Fraction(1, 10**5)
     assert [typed_number(one) for one in ("2", "1e-6", "0.5", "1/3")] == [2, 1e-6, 0.5, "1/3"]
+
+
+def test_a_method_that_asks_too_much_is_refused_when_the_file_is_read(write):
+    """Before any site approves it: the coordinator would refuse it at the start of the run."""
+    boosted = TEXT.replace("HistogramTree", "BoostedTrees")
+    allowed = boosted.replace("max_depth = 2", "max_depth = 10")
+    assert StudyFile.read(write(allowed)).longest_message < 2**26
+    with pytest.raises(ParameterError, match="bytes in one message"):
+        StudyFile.read(write(boosted.replace("max_depth = 2", "max_depth = 11")))

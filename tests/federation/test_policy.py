@@ -97,6 +97,14 @@ def test_rounds_of_a_study_have_a_ceiling_where_they_are_known():
     assert few.reasons(STUDY, 4) == [f"rounds 4 is above the ceiling 3; {todo}"]
 
 
+def test_the_longest_message_of_a_study_has_a_ceiling_where_it_is_known():
+    short = replace(FITTING, max_message=1000)
+    assert not list(short.reasons(STUDY)) + list(short.reasons(STUDY, message=1000))
+    (reason,) = short.reasons(STUDY, message=1001)
+    assert reason.startswith("bytes of a message 1001 is above the ceiling 1000")
+    assert reason.endswith("to allow it add: message_bytes = 1001")
+
+
 @pytest.mark.parametrize(
     ("change", "volume"),
     [

@@ -133,7 +133,7 @@ def reason_not_to_approve(state: StateFolder, study_file: StudyFile) -> list[str
     """Every reason why this site cannot approve the study, before anything is written."""
     rules, study = state.policy(), study_file.study
     closed_reason = f"its policy allows nothing yet; {HOW_TO_OPEN}"
-    by_policy = rules.policy.reasons(study, study_file.rounds)
+    by_policy = rules.policy.reasons(study, study_file.rounds, study_file.longest_message)
     reasons = [closed_reason] if rules.allows_nothing else by_policy
     own = state.identity().public
     if own not in study.sites:
@@ -168,7 +168,7 @@ def missing_lines(state: StateFolder, study_file: StudyFile) -> list[PolicyLine]
     """Exactly the lines of policy.toml without which this site does not allow the study."""
     rules, study = state.policy(), study_file.study
     return [
-        *rules.policy.missing(study, study_file.rounds),
+        *rules.policy.missing(study, study_file.rounds, study_file.longest_message),
         *_missing_lifetime(state, study, rules),
         *_missing_pins(state, study_file, rules),
     ]

@@ -24,7 +24,7 @@ from hedgerow.federation.plausibility import Influence
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.common import CommonParameters
 from hedgerow.methods.dry_run import most_rounds
-from hedgerow.methods.method import Method
+from hedgerow.methods.method import Method, check_size
 from hedgerow.methods.parameters import declared_parameters
 from hedgerow.methods.registry import EstimatorMaker, estimator_named
 from hedgerow.methods.saving import read_parameters
@@ -260,6 +260,7 @@ class StudyFile:
             if not problems:
                 _ = study_file.study, study_file.roster, study_file.estimator(), study_file.about
                 _ = study_file.influence
+                check_size(study_file.method, study_file.study)
                 return study_file
         except HedgerowError as error:
             raise ParameterError(
@@ -342,6 +343,11 @@ class StudyFile:
     def rounds(self) -> int:
         """The most that a run takes, those that fail not counted."""
         return most_rounds(self.study, self.method) * (1 if self.influence is None else 2)
+
+    @property
+    def longest_message(self) -> int:
+        """A bound on the bytes of the questions of one round, with all values that they name."""
+        return self.method.largest(self.study.schema).bytes
 
     def estimator(self) -> PrivateEstimator:
         """A new estimator with the agreed parameters, not fitted.

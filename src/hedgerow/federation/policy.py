@@ -88,11 +88,12 @@ class Policy:
             LOG.warning("the policy refuses %r: %s", study.name, "; ".join(reasons))
             raise SiteRefused("PolicyRefused") from ParameterError("; ".join(reasons))
 
-    def reasons(self, study: Study, rounds: int | None = None) -> list[str]:
-        """All reasons to refuse a study that takes this many rounds, if that is known."""
-        return [f"{line.why}; to allow it add: {line}" for line in self.missing(study, rounds or 0)]
+    def reasons(self, study: Study, rounds: int = 0, message: int = 0) -> list[str]:
+        """All reasons to refuse a study; its rounds and longest message count if they are known."""
+        lines = self.missing(study, rounds, message)
+        return [f"{line.why}; to allow it add: {line}" for line in lines]
 
-    def missing(self, study: Study, rounds: int) -> Iterator[PolicyLine]:
+    def missing(self, study: Study, rounds: int, message: int) -> Iterator[PolicyLine]:
         """Exactly the lines without which this policy refuses the study."""
         if self.methods is not None and not is_method_allowed(study.method, self.methods):
             methods = [*sorted(self.methods), study.method]
@@ -113,6 +114,7 @@ class Policy:
             ("colluders_per_study", "colluders", study.colluders, self.max_colluders),
             ("records_per_person", "records per person", *per_person),
             ("rounds_per_study", "rounds", rounds, self.max_rounds),
+            ("message_bytes", "bytes of a message", message, self.max_message),
             ("seconds_per_round", "reply interval", study.reply_interval, self.max_seconds),
         ]
         for name, what, number, most in ceilings:
