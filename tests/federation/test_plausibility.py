@@ -18,12 +18,12 @@ from hedgerow.federation.plausibility import (
     CLEVER,
     Implausible,
     Plausibility,
-    SitePart,
     evidence_below_zero,
+    is_below_zero,
     noise_reach,
 )
 from hedgerow.federation.transcript import Transcript
-from hedgerow.models.losses import LogLoss
+from hedgerow.models.losses import FirstOrder, LogLoss
 from hedgerow.models.model import Additive
 from hedgerow.privacy.mechanisms.coins import SecretRandomness
 from hedgerow.privacy.mechanisms.mechanisms import (
@@ -34,7 +34,8 @@ from hedgerow.privacy.mechanisms.mechanisms import (
 )
 from hedgerow.privacy.mechanisms.sampling import draw
 from hedgerow.privacy.pricing import priced
-from hedgerow.privacy.queries import ClassCounts, Count, Gradients, SumQuery, Whole
+from hedgerow.privacy.queries import Cells, ClassCounts, Count, Gradients, SumQuery, Whole
+from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import EVERYONE, Split, Step
 from support.worlds import TWO, World, study
 
@@ -91,19 +92,26 @@ SIDE = Split("age", "0" * 64, 1)
 
 
 def narrowed(*sums):
-    """The findings of sums, each asked in a round of its own: region, totals, statistic."""
+    """The findings of sums, each asked in a round of its own: region, totals, statistic.
+
+    Totals of several channels, or of several columns' tables, are a list.
+    """
     found = Plausibility(STUDY, goes_on=True)
-    for number, (region, total, statistic) in enumerate(sums, 1):
-        noise = priced(STUDY, SumQuery(region, statistic, Whole(), Fraction(1, 2))).noise
+    for number, (region, totals, statistic) in enumerate(sums, 1):
+        by = Cells((0, 1), BINNING) if np.ndim(totals) > 1 else Whole()
+        noise = priced(STUDY, SumQuery(region, statistic, by, Fraction(1, 2))).noise
         unit = noise.scale if statistic.is_fractional else noise.refinement
-        values = np.zeros(noise.size, np.int64)
-        values[0] = total * unit
-        found.check(number, [(noise, values, SITES)])
+        values = np.zeros(noise.query.shape)
+        table = np.atleast_1d(totals)
+        values[:, 0, : table.shape[-1]] = table
+        found.check(number, [(noise, (values * unit).astype(np.int64).ravel(), SITES)])
     return found.findings
 
 
 LEFT, RIGHT = (Step(SIDE, 0),), (Step(SIDE, 1),)
+BINNING = Binning(tuple(tuple(range(f.grid.n_cells)) for f in TWO.features[:2]))
 GRADIENTS = Gradients(LOSS, Additive((0.0,)))
+COUNTED = Gradients(FirstOrder(LOSS), Additive((0.0,)))
 CONTRADICTIONS = {
     "honest": ([(EVERYONE, 4000, Count()), (LEFT, 1000, Count()), (RIGHT, 3000, Count()),
                 (LEFT, -900, GRADIENTS), (EVERYONE, 4010, ClassCounts(2))], None),
@@ -119,6 +127,29 @@ CONTRADICTIONS = {
     "parts are less than the whole": (
         [(EVERYONE, 4000, Count()), (LEFT, 500, Count()), (RIGHT, 500, Count())],
         "round 3: the parts of a table do not add up to the whole"),
+    "classes whose tables agree": (
+        [(EVERYONE, [[1000, 3000], [1000, 3000]], ClassCounts(2)),
+         (LEFT, [400, 600], ClassCounts(2)), (RIGHT, [600, 2400], ClassCounts(2))], None),
+    "classes that differ from column to column": (
+        [(EVERYONE, [[1000, 3000], [3000, 1000]], ClassCounts(2))],
+        "round 1: tables of the same records have different totals"),
+    "classes that differ from round to round": (
+        [(EVERYONE, [1000, 3000], ClassCounts(2)), (EVERYONE, [3000, 1000], ClassCounts(2))],
+        "round 2: tables of the same records have different totals"),
+    "classes of parts that are not those of the whole": (
+        [(EVERYONE, [1000, 3000], ClassCounts(2)), (LEFT, [1000, 1000], ClassCounts(2)),
+         (RIGHT, [1000, 1000], ClassCounts(2))],
+        "round 3: the parts of a table do not add up to the whole"),
+    "gradients whose tables agree": ([(EVERYONE, [[-900, 2000], [-900, 2000]], GRADIENTS)], None),
+    "gradients that differ from column to column": (
+        [(EVERYONE, [[-900, 2000], [900, 2000]], GRADIENTS)],
+        "round 1: tables of the same records have different totals"),
+    "a Hessian below zero": (
+        [(EVERYONE, [0, -2000], GRADIENTS)], "round 1: a count is negative beyond its noise"),
+    "a gradient beside its count": ([(EVERYONE, [-2000, 2000], COUNTED)], None),
+    "a gradient above its count": (
+        [(EVERYONE, [-3000, 2000], COUNTED)],
+        "round 1: a gradient is larger than the count beside it"),
     "a gradient of more records than there are": (
         [(EVERYONE, 4000, Count()), (LEFT, 1000, Count()), (LEFT, -5000, GRADIENTS)],
         "round 3: a cell is larger than"),
@@ -155,13 +186,34 @@ def test_later_rounds_use_less_of_the_false_alarms():
     """The bound widens with the round, so that all of them together use 2^-40."""
     query = SumQuery(EVERYONE, Count(), Whole(), Fraction(1, 2))
     noise = priced(STUDY, query).noise
-    edge = noise_reach(noise.of_site, 3, 2.0**-40 / (1 * 2 * 4))
+    edge = noise_reach(noise.of_site, 3, 2.0**-40 / (2 * 1 * 2 * 6))
     value = np.array([-math.ceil(edge) - 1])
     early, late = (Plausibility(STUDY, goes_on=True) for _ in range(2))
     early.check(1, [(noise, value, SITES)])
     late.check(1000, [(noise, value, SITES)])
     assert early.findings
     assert not late.findings
+
+
+def test_counts_a_little_below_zero_are_seen_if_there_are_many_of_them():
+    """No cell, channel or table is beyond its bound; honest noise in all cells is no finding."""
+    query = SumQuery(EVERYONE, ClassCounts(2), Cells((0, 1), BINNING), Fraction(1, 2))
+    noise = priced(study(TWO, 3, epsilon="1", delta="1e-6"), query).noise
+    deviation = math.sqrt(3 * noise.of_site.variance)
+
+    def findings(lie):
+        found = Plausibility(STUDY, goes_on=True)
+        for number in range(1, 5):
+            drawn = sum(draw(noise.of_site, noise.size, SecretRandomness()) for _ in SITES)
+            cells = drawn.reshape(query.shape).astype(np.int64)
+            cells[:, :3, 0] -= lie  # three cells of each table, and as much more in others
+            cells[:, 3:6, 0] += lie
+            found.check(number, [(noise, cells.ravel(), SITES)])
+        return found.findings
+
+    assert not findings(0)
+    (seen,) = findings(round(5 * deviation))
+    assert seen.endswith("counts of all rounds so far are together negative beyond their noise")
 
 
 # --------------------------------------------------------------------------------- liars in a run
@@ -257,7 +309,7 @@ def test_counts_below_zero_are_bounded_as_the_supermartingale_says(law):
 
     def called(counts):
         evidence = evidence_below_zero(counts, [(law, shares, 1)])
-        return SitePart(evidence=np.tile(evidence, (2, 1))).is_negative(1e-2)
+        return is_below_zero(evidence, 1e-2)
 
     assert sum(map(called, parts)) < 20 + 6 * math.sqrt(20)
     lie = np.zeros(cells)

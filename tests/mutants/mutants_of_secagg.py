@@ -79,15 +79,15 @@ SECAGG: Final = (
     Mutant(
         "negative parts are not looked for",
         "federation/plausibility.py",
-        "return together - math.log(self.evidence.size) > -math.log(alarm)",
+        "return together - math.log(np.size(evidence)) > -math.log(alarm)",
         "return together < -math.inf",
         f"{PARTS}test_a_liar_who_exaggerates_is_named_and_one_who_turns_labels_is_not[gaussian]",
     ),
     Mutant(
         "the parts of a table are not held against the whole",
         "federation/plausibility.py",
-        "if sum(lows) > whole[1] or sum(highs) < whole[0]:",
-        "if sum(lows) < -whole[1]:",
+        "if (lows > whole[1]).any() or (highs < whole[0]).any():",
+        "if (lows < -whole[1]).any():",
         f"{PARTS}test_sums_of_different_rounds_do_not_contradict_each_other"
         "[parts are less than the whole]",
     ),

@@ -2,11 +2,13 @@
 
 A coordinator sees only sums, so it checks sums. Apart from noise, counts are not negative, no cell
 and no total exceeds what the records of its region can add, all tables of one region have the same
-total, in whatever round they were asked, and the parts of a region add up to it. The noise is
-bounded by a Chernoff bound of its law; all bounds of a run together fail once in 2^40 runs.
+total of every class or channel, in whatever round they were asked, and the parts of a region add
+up to it. The noise is bounded by a Chernoff bound of its law. Counts that are a little too low,
+but too many of them, are evidence together. All of this fails once in 2^40 runs.
 
-They catch accidents, garbage and inflation. They do not catch a clever liar: a site that sends
-plausible counts of records it does not have, or of turned labels, can still choose the model.
+They catch accidents, garbage, inflation, and lies that contradict each other or exaggerate. They do
+not catch a clever liar: a site that sends plausible counts of records it does not have, or of
+turned labels, can still choose the model.
 A study can pay for more (`Influence`): sums without one site at a time show the part of each.
 """
 
@@ -23,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import HedgerowError, ParameterError
+from hedgerow.models.losses import FirstOrder, SquaredLoss
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.mechanisms.mechanisms import (
     DiscreteGaussian,
@@ -32,7 +35,17 @@ from hedgerow.privacy.mechanisms.mechanisms import (
     PolyaDifference,
 )
 from hedgerow.privacy.pricing import Noise
-from hedgerow.privacy.queries import LabelReports, Query, Sides, SumQuery
+from hedgerow.privacy.queries import (
+    ClassCounts,
+    CurveNewton,
+    Gradients,
+    LabelReports,
+    Query,
+    Sides,
+    Statistic,
+    SumQuery,
+    SurfaceGradients,
+)
 from hedgerow.privacy.study import Study
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import Region, Step
@@ -43,11 +56,13 @@ FALSE_NEGATIVE_PARTS = 2.0**-20
 """The largest probability that a part is called negative in a run of honest sites."""
 SLOPES: NDArray[np.float64] = np.geomspace(0.01, 0.49, 24)
 """Slopes at which exponential moments are evaluated, per deviation of the noise."""
+RARE = (2.0**-5, 2.0**-10)
+"""Fractions of the cells that a lie may be in, if not in all."""
+NEAR = 2.0
+"""Deviations below which a count is taken as zero, which is never more evidence."""
 AnyQuery = TypeVar("AnyQuery", bound=Query)
 QuerySum = tuple[Noise, NDArray[np.int64], tuple[int, ...]]
 """Noise and opened integers of one query, and the sites in the sum."""
-Bounds = tuple[float, float]
-UNKNOWN: Bounds = (0.0, math.inf)
 CLEVER = "a site that lies cleverly can still choose the model"
 
 
@@ -70,23 +85,28 @@ class Plausibility:
     rows: int | None = None
     goes_on: bool = False
     findings: list[str] = field(default_factory=list)
-    _counts: dict[tuple[tuple[int, ...], Region], Bounds] = field(default_factory=dict)
-    """By sites and region, bounds on the number of records."""
+    _counts: dict[tuple[tuple[int, ...], Region], FloatArray] = field(default_factory=dict)
+    """By sites and region, bounds on the number of records, then of records of each class."""
+    _evidence: FloatArray | float = 0.0
+    """That counts of all rounds together are below zero."""
 
     def check(self, number: int, sums: Sequence[QuerySum]) -> None:
         """Checks the sums of one round; raises for an implausible one unless `goes_on`.
 
-        Round r may use 1 / (r (r + 1)) of the run's rate: all rounds together use it up.
+        Bounds have half of the run's rate, of which round r may use 1 / (r (r + 1)): all rounds
+        together use it up. Evidence from all rounds has the other half.
         """
         if self.study.dp_model is DPModel.LABEL or not sums:
             return
-        tests = 4 * sum(values.size for _, values, _ in sums)
-        alarm = FALSE_POSITIVE_RATE / (number * (number + 1) * tests)
-        new = [
-            f"round {number}: {words}"
-            for noise, values, members in sums
-            for words in self._problems(noise, values, members, alarm)
-        ]
+        tests = 6 * sum(values.size for _, values, _ in sums)
+        alarm = FALSE_POSITIVE_RATE / (2 * number * (number + 1) * tests)
+        problems = [words for item in sums for words in self._problems(*item, alarm)]
+        before, half = self._evidence, FALSE_POSITIVE_RATE / 2
+        self._evidence = before + sum(_evidence_of(*item) for item in sums)
+        is_new = is_below_zero(self._evidence, half) and not is_below_zero(before, half)
+        if is_new and not problems:
+            problems = ["counts of all rounds so far are together negative beyond their noise"]
+        new = [f"round {number}: {words}" for words in problems]
         self.findings += new
         if new and not self.goes_on:
             raise Implausible(new)
@@ -100,53 +120,108 @@ class Plausibility:
     def _problems(
         self, noise: Noise, values: NDArray[np.int64], members: tuple[int, ...], alarm: float
     ) -> Iterator[str]:
-        """What contradicts the bounds of each cell, and of each channel or table of a group."""
+        """What contradicts the bounds of each cell, channel and table of a query."""
         query = noise.query
         if not isinstance(query, SumQuery) or isinstance(query.statistic, LabelReports):
             return
-        cells = values.reshape(query.shape).astype(np.float64)
-        is_count = not query.statistic.is_fractional
-        totals = cells.sum(axis=(1, 2) if is_count else 1)
-        summands = len(members) * cells[0].size // totals[0].size
-        reach, of_total = (noise_reach(noise.of_site, n, alarm) for n in (len(members), summands))
-        largest = query.statistic.bound(noise.unit).linf * noise.refinement
+        cells, statistic = values.reshape(query.shape).astype(np.float64), query.statistic
+        _, n_cells, n_channels = query.shape
+        of_cell, of_channel, of_table = (
+            noise_reach(noise.of_site, len(members) * n, alarm)
+            for n in (1, n_cells, n_cells * n_channels)
+        )
+        channels = cells.sum(axis=1)
+        tables = channels if statistic.is_fractional else channels.sum(axis=1, keepdims=True)
+        of_total = of_channel if statistic.is_fractional else of_table
+        largest = statistic.bound(noise.unit).linf * noise.refinement
         records = self._most_records(members, query.region)
-        if np.abs(cells).max() > records * largest + reach:
+        if np.abs(cells).max() > records * largest + of_cell:
             yield f"a cell is larger than {records} records make it"
-        if np.abs(totals).max() > records * largest + of_total:
+        if np.abs(tables).max() > records * largest + of_total:
             yield f"a table adds up to more than {records} records make it"
-        if is_count:
-            low, high = totals.max() - of_total, totals.min() + of_total
-            if cells.min() < -reach or high < 0.0:
-                yield "a count is negative beyond its noise"
-            elif not isinstance(
-                query.by, Sides
-            ):  # a record may have left the tree, or not be split
-                bounds = float(low / largest), float(high / largest)
-                yield from self._count(members, query.region, bounds)
+        if cells[..., first_positive(statistic) :].min(initial=0.0) < -of_cell:
+            yield "a count is negative beyond its noise"
+        elif _exceeds_count(statistic, cells, noise, of_cell):
+            yield "a gradient is larger than the count beside it makes it"
+        elif not isinstance(query.by, Sides):  # a record may have left the tree, or not be split
+            bounds = _interval(channels, of_channel)
+            if statistic.is_fractional:
+                yield from _contradiction(bounds)
+            else:
+                by_class = bounds if isinstance(statistic, ClassCounts) else bounds[:, :0]
+                bounds = np.concatenate([_interval(tables, of_table), by_class], axis=1)
+                yield from self._count(members, query.region, bounds / largest)
 
-    def _count(self, members: tuple[int, ...], region: Region, bounds: Bounds) -> Iterator[str]:
+    def _count(self, members: tuple[int, ...], region: Region, new: FloatArray) -> Iterator[str]:
         """Narrows the bounds of a region's records, and compares them with all its parts."""
-        before = self._counts.get((members, region), UNKNOWN)
-        low, high = max(bounds[0], before[0]), min(bounds[1], before[1])
-        if low > high:
-            yield "tables of the same records have different totals"
+        bounds, n = self._bounds(members, region).copy(), new.shape[1]
+        bounds[0, :n] = np.maximum(bounds[0, :n], new[0])
+        bounds[1, :n] = np.minimum(bounds[1, :n], new[1])
+        if contradiction := _contradiction(bounds):
+            yield from contradiction
             return
-        self._counts[members, region] = low, high
+        self._counts[members, region] = bounds
         if region:
             above, test = region[:-1], region[-1].test
-            parts = [(members, (*above, Step(test, k))) for k in range(test.outcomes)]
-            lows, highs = zip(*(self._counts.get(part, UNKNOWN) for part in parts), strict=True)
-            whole = self._counts.get((members, above), UNKNOWN)
-            if sum(lows) > whole[1] or sum(highs) < whole[0]:
+            parts = [(*above, Step(test, k)) for k in range(test.outcomes)]
+            lows, highs = np.sum([self._bounds(members, part) for part in parts], axis=0)
+            whole = self._bounds(members, above)
+            if (lows > whole[1]).any() or (highs < whole[0]).any():
                 yield "the parts of a table do not add up to the whole"
+
+    def _bounds(self, members: tuple[int, ...], region: Region) -> FloatArray:
+        bounds = self._counts.get((members, region))
+        if bounds is None:
+            n_classes = len(self.study.schema.classes or ())
+            bounds = np.repeat([[0.0], [math.inf]], 1 + n_classes, axis=1)
+        return bounds
 
     def _most_records(self, members: tuple[int, ...], region: Region) -> float:
         """By the study, and by the counts of the region and of those that contain it."""
-        around = (self._counts.get((members, region[:k]), UNKNOWN) for k in range(len(region) + 1))
-        most = min(bounds[1] for bounds in around)
+        around = (self._bounds(members, region[:k]) for k in range(len(region) + 1))
+        most = min(float(bounds[1, 0]) for bounds in around)
         most = most if self.rows is None else min(most, self.rows)
         return most if most == math.inf else max(math.floor(most), 0)
+
+
+def _evidence_of(
+    noise: Noise, values: NDArray[np.int64], members: tuple[int, ...]
+) -> FloatArray | float:
+    if not isinstance(query := noise.query, SumQuery) or not noise.of_site.variance:
+        return 0.0
+    counts = values.reshape(query.shape)[..., first_positive(query.statistic) :] / noise.scale
+    return evidence_below_zero(counts, [(noise.of_site, len(members), noise.scale)])
+
+
+def first_positive(statistic: Statistic) -> int:
+    """The channels from here on hold a number of zero or more of each record."""
+    match statistic:
+        case Gradients():
+            return statistic.loss.outputs
+        case CurveNewton() | SurfaceGradients():
+            return statistic.channels
+    return 0
+
+
+def _interval(totals: FloatArray, reach: float) -> FloatArray:
+    """(2, C) what all groups allow for the total of each channel: the least, and the most."""
+    return np.stack([totals.max(axis=0) - reach, totals.min(axis=0) + reach])
+
+
+def _contradiction(bounds: FloatArray) -> list[str]:
+    is_empty = (bounds[0] > bounds[1]).any()
+    return ["tables of the same records have different totals"] if is_empty else []
+
+
+def _exceeds_count(statistic: Statistic, cells: FloatArray, noise: Noise, reach: float) -> bool:
+    """Whether a gradient is larger than the count beside it; only some losses have a count."""
+    loss = statistic.loss if isinstance(statistic, Gradients) else None
+    if not isinstance(loss, SquaredLoss | FirstOrder):
+        return False
+    gradients, counts = np.split(cells, [loss.outputs], axis=-1)
+    one = math.floor(loss.hessian_scale * noise.unit) * noise.refinement
+    largest = (counts + reach) / one * noise.scale if one else np.inf
+    return bool((np.abs(gradients) > largest + reach).any())
 
 
 @lru_cache(maxsize=1024)
@@ -188,8 +263,8 @@ class SitePart:
     whole: float = 0.0
     noise: float = 0.0
     """Squared norms of their contribution and of the whole sum; variance of the first."""
-    evidence: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, len(SLOPES))))
-    """That counts are below zero, in cells and in totals over cells, by slope."""
+    evidence: FloatArray = field(default_factory=lambda: np.zeros((2, 1 + len(RARE), len(SLOPES))))
+    """That counts are below zero, in cells and in totals over cells, by part and slope."""
 
     @property
     def words(self) -> str:
@@ -197,35 +272,46 @@ class SitePart:
             return "below the noise"
         return f"{math.sqrt(self.signal / self.whole):.0%}"
 
-    def is_negative(self, alarm: float) -> bool:
-        """Whether honest counts would be so far below zero with probability <= `alarm`.
 
-        Each entry of the evidence is the logarithm of a supermartingale, whatever is asked next,
-        and so is their mean (Ville 1939).
-        """
-        together = float(np.logaddexp.reduce(self.evidence, axis=None))
-        return together - math.log(self.evidence.size) > -math.log(alarm)
+def evidence_below_zero(counts: FloatArray, parts: Sequence[NoisePart]) -> FloatArray:
+    """By part and slope, the logarithm of a supermartingale if counts are zero or more.
 
-
-def evidence_below_zero(counts: NDArray[np.float64], parts: Sequence[NoisePart]) -> FloatArray:
-    """By slope, log of exp(slope x statistic) over its largest mean for counts of zero or more.
-
-    The statistic adds squares of counts below zero under Gaussian noise, which is symmetric and
-    sub-Gaussian: a mean is at most (1 + (1 - 2 slope)^-1/2) / 2. Under other noise it adds the
-    counts: exp(s |z|) is cosh(s z) + sinh(s |z|), and the mean of sinh(s |z|) is at most the root
-    of that of its square, so a mean is at most (1 + M(s) + ((M(2 s) - 1) / 2)^1/2) / 2.
+    A cell is evidence by exp(slope x statistic) over its largest mean. The statistic is the square
+    of a count below zero under Gaussian noise, which is symmetric and sub-Gaussian: a mean is at
+    most (1 + (1 - 2 slope)^-1/2) / 2. Under other noise it is the count: exp(s |z|) is
+    cosh(s z) + sinh(s |z|), and the mean of sinh(s |z|) is at most M(s), and at most the root of
+    that of its square, so a mean is at most (1 + M(s) + min(M(s), ((M(2 s) - 1) / 2)^1/2)) / 2.
+    Where a lie is in few cells, all others would hide it: so a cell's evidence is also mixed with
+    1, of which it is a small fraction.
     """
     deviation = math.sqrt(sum(_spread(law) * n / scale**2 for law, n, scale in parts))
-    below = np.maximum(-counts, 0.0) / (deviation or 1.0)
+    below = np.maximum(-counts.ravel(), 0.0)
+    is_far, slopes = below > NEAR * deviation, SLOPES
     if any(isinstance(law, DiscreteGaussian) for law, _, _ in parts):
         means = 0.5 + 0.5 / np.sqrt(1.0 - 2.0 * SLOPES)
-        statistic = float((below**2).sum())
+        below = (below / deviation) ** 2
     else:
-        slopes = SLOPES / (deviation or 1.0)
+        slopes = 2.0 * SLOPES * min(_rate(law) / scale for law, _, scale in parts)
         once, twice = (np.array([_moment(k * s, parts) for s in slopes]) for k in (1, 2))
-        means = 0.5 * (1.0 + once + np.sqrt((twice - 1.0) / 2.0))
-        statistic = float(below.sum())
-    return np.asarray(SLOPES * statistic - counts.size * np.log(means))
+        means = 0.5 * (1.0 + once + np.minimum(once, np.sqrt((twice - 1.0) / 2.0)))
+    evidence = slopes * below[is_far, None] - np.log(means)
+    whole = slopes * below.sum() - counts.size * np.log(means)
+    mixed = [
+        np.logaddexp(math.log1p(-part), math.log(part) + evidence).sum(axis=0)
+        + (counts.size - len(evidence)) * np.log1p(part / means - part)
+        for part in RARE
+    ]
+    return np.array([whole, *mixed])
+
+
+def is_below_zero(evidence: FloatArray | float, alarm: float) -> bool:
+    """Whether honest counts would be so far below zero with probability <= `alarm`.
+
+    Each entry of the evidence is the logarithm of a supermartingale, whatever is asked next, and so
+    is their mean (Ville 1939).
+    """
+    together = float(np.logaddexp.reduce(evidence, axis=None))
+    return together - math.log(np.size(evidence)) > -math.log(alarm)
 
 
 def _spread(law: NoiseLaw) -> float:
@@ -233,15 +319,19 @@ def _spread(law: NoiseLaw) -> float:
     return float(law.sigma2) if isinstance(law, DiscreteGaussian) else law.variance
 
 
+def _rate(law: NoiseLaw) -> float:
+    assert isinstance(law, DiscreteLaplace | PolyaDifference)
+    return float(law.rate)
+
+
 def _moment(slope: float, parts: Sequence[NoisePart]) -> float:
     """E exp(slope x noise); infinite where a law has no such moment."""
     log = 0.0
     for law, n, scale in parts:
-        assert isinstance(law, DiscreteLaplace | PolyaDifference)
-        rate, weight = float(law.rate), n if isinstance(law, DiscreteLaplace) else n / law.shares
-        if slope / scale >= rate:
+        if slope / scale >= _rate(law):
             return math.inf
-        log += weight * _cumulant(rate, slope / scale)
+        weight = n / law.shares if isinstance(law, PolyaDifference) else n
+        log += weight * _cumulant(_rate(law), slope / scale)
     return math.exp(min(log, 700.0))
 
 
@@ -309,7 +399,9 @@ class Influence:
     @property
     def findings(self) -> list[str]:
         alarm = FALSE_NEGATIVE_PARTS / max(len(self.parts), 1)
-        groups = [g for g, part in sorted(self.parts.items()) if part.is_negative(alarm)]
+        groups = [
+            g for g, part in sorted(self.parts.items()) if is_below_zero(part.evidence, alarm)
+        ]
         return [f"counts are larger without {self._names(group)}" for group in groups]
 
     @property
