@@ -10,7 +10,7 @@ import pytest
 from benchmarks.network_page import faults_page
 from support.engine_world import FLARE_FAULTS, FLOWER_FAULTS
 from support.faults import FAULTS, MAY_BE_VOID, network
-from support.network import why_no_namespace
+from support.network import PROCESSORS, processors, why_no_namespace
 
 QUICK = {"site-round-2-after"}
 """In every run of the tests; all others in the long one. A coordinator that dies in any phase and
@@ -45,3 +45,30 @@ def test_a_killed_process_costs_time_and_no_more_than_a_round(consortium, fault)
     assert max(outcome.charged) == outcome.rounds
     may_be_void = fault.who == "site" and (fault.kind, fault.when) in MAY_BE_VOID
     assert outcome.void <= may_be_void
+
+
+BOOSTED = {
+    "HistogramTreeClassifier": "BoostedTreesClassifier",
+    "max_depth = 2": "n_estimators = 8",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_a_run_on_three_processors_goes_on_on_a_fourth(tmp_path):
+    """Their libraries round otherwise; nobody's questions, answers or models show it."""
+    features = [PROCESSORS[name] for name in processors()]
+    with network(tmp_path) as mixed:
+        for k in range(3):
+            mixed.move(k, features[k % len(features)])
+        folder = mixed.study("processors", **BOOSTED)
+        mixed.wait_until_served(folder)
+        first = mixed.coordinator(folder, "run", "ROUND", "4", "after", **features[0])
+        assert first.wait(300) == -9
+        assert mixed.coordinator(folder, "resume", **features[-1]).wait(400) == 0
+        outcome = mixed.outcome(folder, 0.0)
+    assert outcome.same_model
+    assert outcome.charged_once
+    assert outcome.void == 0
+    assert outcome.charged == (outcome.rounds,) * 3
+    assert outcome.rounds > 6

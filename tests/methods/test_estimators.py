@@ -8,7 +8,6 @@ import pickle
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,6 +26,7 @@ from hedgerow.methods.base import COMPARING, expected_failed_checks
 from hedgerow.schema.arrays import canonical
 from hedgerow.schema.grids import WIDEST, wide_edges
 from methods.test_scikit_learn_users import FEATURES, NUMBERS, ROWS
+from support.network import processors
 from support.worlds import TWO, VALUE, sample
 
 ESTIMATORS = [
@@ -291,15 +291,6 @@ def test_another_word_is_no_schema():
 
 # --------------------------------------------------------------------------------------------------
 # The same sums lead to the same questions and the same model on every processor.
-PROCESSORS = {
-    "AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX"},
-    "AVX2": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL"},
-    "SSE4.2": {
-        "LOOPS": "any",
-        "OPENBLAS_CORETYPE": "Nehalem",
-        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL X86_V3",
-    },
-}
 FITS = """
 import os
 import warnings
@@ -334,10 +325,7 @@ def models_on(features: dict[str, str]) -> str:
 
 
 def test_every_processor_makes_the_same_models():
-    flags = Path("/proc/cpuinfo")
-    here = flags.read_text(encoding="utf-8") if flags.exists() else ""
-    kinds = [name for name in PROCESSORS if name != "AVX-512" or "avx512vl" in here]
-    models = {name: models_on(PROCESSORS[name]) for name in kinds}
+    models = {name: models_on(features) for name, features in processors().items()}
     assert len(models["AVX2"].split()) == 2
     assert len(set(models.values())) == 1, models
 

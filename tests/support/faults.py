@@ -162,15 +162,20 @@ class Network:
         self.port = free_port()
         self.sites = [self._join(k) for k in range(self.world.n_sites)]
 
-    def _join(self, k: int, *dying: str, within: Sequence[str] = ()):
+    def _join(self, k: int, *dying: str, within: Sequence[str] = (), **env: str):
         words = ("site", "serve", self.world.sites[k].root)
         if dying:
             return self.started.start(DYING, *dying, *words)
-        return self.started.hedgerow(*words, within=within)
+        return self.started.hedgerow(*words, within=within, **env)
 
-    def study(self, name: str, host: str = "localhost") -> RunFolder:
+    def move(self, k: int, env: Mapping[str, str]) -> None:
+        """Serves the site by another process, in this environment."""
+        self.stop_site(k)
+        self.sites[k] = self._join(k, **env)
+
+    def study(self, name: str, host: str = "localhost", **change: str) -> RunFolder:
         """A new study that all sites approve, in a folder of its own."""
-        path = self.world.write_study(name)
+        path = self.world.write_study(name, **change)
         timing = f"{TIMING}at_once = {str('unmask' not in name).lower()}\n"
         path.write_text(path.read_text(encoding="utf-8") + timing, encoding="utf-8")
         self.world.approve(path, f"https://{host}:{self.port}")
@@ -180,11 +185,11 @@ class Network:
     def _where(self) -> tuple[str, ...]:
         return ("--listen", f"127.0.0.1:{self.port}", "--host", "localhost")
 
-    def coordinator(self, folder: RunFolder, step: str, *dying: str):
+    def coordinator(self, folder: RunFolder, step: str, *dying: str, **env: str):
         words = ("study", step, folder.path, *self._where)
         if dying:
-            return self.started.start(DYING, *dying, *words)
-        return self.started.hedgerow(*words)
+            return self.started.start(DYING, *dying, *words, **env)
+        return self.started.hedgerow(*words, **env)
 
     # -------------------------------------------------------------------------------------- faults
     def play(self, fault: Fault) -> Outcome:

@@ -202,6 +202,28 @@ def tree_of(model: PrivateEstimator) -> str:
     return json.dumps(model.model_.to_dict(), sort_keys=True)
 
 
+# ------------------------------------------------------------------------------- other processors
+PROCESSORS = {
+    "AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX"},
+    "AVX2": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL"},
+    "SSE4.2": {
+        "LOOPS": "any",
+        "OPENBLAS_CORETYPE": "Nehalem",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL X86_V3",
+    },
+}
+"""The environments in which libraries take the loops of another processor."""
+
+
+def processors() -> dict[str, dict[str, str]]:
+    """Those that this machine can imitate."""
+    flags = Path("/proc/cpuinfo")
+    here = flags.read_text(encoding="utf-8") if flags.exists() else ""
+    return {
+        name: env for name, env in PROCESSORS.items() if name != "AVX-512" or "avx512vl" in here
+    }
+
+
 # -------------------------------------------------------------------------------------- processes
 class Processes:
     """Those that a test started, and no others: each is stopped by its own id."""
