@@ -21,8 +21,9 @@ from hedgerow.privacy.queries import Cells, ClassCounts, Count, Leaves, SumQuery
 from hedgerow.schema.candidates import Binning
 from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.secagg.codes import Code
+from hedgerow.secagg.encoding import members_field, u32
 from hedgerow.secagg.envelope import NO_SESSION, MessageKind
-from hedgerow.secagg.messages import Join, Round, Survivors, Unmask
+from hedgerow.secagg.messages import Round, Unmask
 from support.worlds import TWO, federation, sample, site_rows, study
 
 pytestmark = pytest.mark.property
@@ -167,8 +168,8 @@ def on_any_message(message):
 MEMBERS = st.sampled_from([(), (0,), (1,), (0, 1)])
 BODIES = st.one_of(
     st.binary(max_size=200),
-    st.integers(0, 2**32 - 1).map(lambda attempt: Join(attempt).to_bytes()),
-    MEMBERS.map(lambda members: Survivors(members).to_bytes()),
+    st.integers(0, 2**32 - 1).map(u32),
+    MEMBERS.map(members_field),
     MEMBERS.map(lambda members: Unmask(members, {}, {}).to_bytes()),
     st.builds(
         lambda asked, members: Round(asked.encode(), members, ALL_DEFINITIONS).to_bytes(),
@@ -236,15 +237,15 @@ def test_the_seeds_are_answered():
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        (MessageKind.ROUND, Round(DOCUMENTS[0].encode(), (0, 1), ALL_DEFINITIONS)),
-        (MessageKind.JOIN, Join(9)),
+        (MessageKind.ROUND, Round(DOCUMENTS[0].encode(), (0, 1), ALL_DEFINITIONS).to_bytes()),
+        (MessageKind.JOIN, u32(9)),
     ],
 )
 def test_signed_letters_with_a_fitting_body_are_answered(kind, body):
     """Twin: else all signed messages would end at their first line."""
-    asks, bare = kind is MessageKind.ROUND, body.to_bytes()
+    asks = kind is MessageKind.ROUND
     found = seen_of_both(
-        f"negative control {kind}", lambda it: signed(it, kind, asks, int(asks), bare)
+        f"negative control {kind}", lambda it: signed(it, kind, asks, int(asks), body)
     )
     assert found.refused is None
 

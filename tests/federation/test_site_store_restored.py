@@ -22,16 +22,9 @@ from hedgerow.privacy.ledger.file import open_ledger
 from hedgerow.privacy.ledger.sqlite import SqliteLedger, StoredChain
 from hedgerow.secagg import client, masks, shamir
 from hedgerow.secagg.client import Site
+from hedgerow.secagg.encoding import members_field
 from hedgerow.secagg.envelope import Envelope, MessageKind, SignedHeader
-from hedgerow.secagg.messages import (
-    Masked,
-    MemberTable,
-    Round,
-    Shares,
-    SignedSet,
-    Survivors,
-    Unmask,
-)
+from hedgerow.secagg.messages import Masked, MemberTable, Round, Shares, Unmask
 from hedgerow.secagg.opening import witness_digest
 from hedgerow.secagg.parameters import Parameters
 from support.secagg_dry_run import headers, refuses, restarted, ring_sum, some_vectors
@@ -73,12 +66,12 @@ class Attack:
     def open_set(self, members):
         certificate = {}
         for me in members:
-            message = self.message(me, MessageKind.SURVIVORS, Survivors(members).to_bytes())
+            message = self.message(me, MessageKind.SURVIVORS, members_field(members))
             signed = Envelope.parse(self.group.sites[me].sign_set(message))
             if signed.header.kind is MessageKind.DOUBT:
                 self.prove(me, members, bytes(signed.body))
                 signed = Envelope.parse(self.group.sites[me].sign_set(message))
-            certificate[me] = SignedSet.read(signed.body).signature
+            certificate[me] = bytes(signed.body)
         answers = {}
         for me in members:
             sealed = {peer: self.sent[peer].sealed_shares[me] for peer in members if peer != me}
@@ -189,14 +182,14 @@ def test_weaker_sites_that_were_brought_back_give_a_vector_away(attack, monkeypa
 
 def test_a_witness_is_bound_and_speaks_to_one_process_alone(attack):
     """Its word to an earlier process of the site is no word to this one."""
-    members, body = (0, 1, 2, 4), Survivors((0, 1, 2, 4)).to_bytes()
+    members, body = (0, 1, 2, 4), members_field((0, 1, 2, 4))
     attack.sites.restart(1)
     ask = attack.message(1, MessageKind.SURVIVORS, body)
     nonce = bytes(Envelope.parse(attack.group.sites[1].sign_set(ask)).body)
     asked = MemberTable(members, {1: nonce}).to_bytes()
     words = attack.group.sites[0].witness(attack.message(0, MessageKind.WITNESS, asked))
     assert attack.group.sites[0].witness(attack.message(0, MessageKind.WITNESS, asked)) == words
-    other = Survivors((0, 1, 2, 3)).to_bytes()
+    other = members_field((0, 1, 2, 3))
     with refuses("SecondSet"):
         attack.group.sites[0].sign_set(attack.message(0, MessageKind.SURVIVORS, other))
     attack.prove(1, members, nonce)
@@ -331,7 +324,7 @@ def declare_restored(sites, me):
 
 
 def second_set(sites, secure):
-    body = Survivors((0, 1, 2)).to_bytes()
+    body = members_field((0, 1, 2))
     return sites.group.forge(MessageKind.SURVIVORS, body, round=secure.round)
 
 

@@ -57,8 +57,8 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Region, Split, Step
 from hedgerow.secagg.codes import Code
+from hedgerow.secagg.encoding import messages_field
 from hedgerow.secagg.envelope import MessageKind
-from hedgerow.secagg.messages import Open
 from support.examples import (
     CLASS_STATISTICS,
     REPORTS,
@@ -370,7 +370,7 @@ def test_names_live_for_one_epoch_and_outlive_an_invitation_that_came_twice():
     assert all(end.receiver.definitions for end in link.clients)
     link.coordinator.attempt = first - 1
     again = link.coordinator.join()
-    keys = Open(link.coordinator.keys).to_bytes()
+    keys = messages_field(link.coordinator.keys)
     for place, end in enumerate(link.clients):
         assert not end.handle(again[place]).startswith(endpoints.REFUSED)
         opened = end.handle(link.coordinator.message(MessageKind.OPEN, place, 0, keys))

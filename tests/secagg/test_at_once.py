@@ -12,10 +12,10 @@ import pytest
 from hedgerow.errors import ParameterError
 from hedgerow.secagg import client, masks, membership
 from hedgerow.secagg.client import Site
-from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.encoding import digest, members_field
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.memory import StoredRound
-from hedgerow.secagg.messages import LANES, Masked, Mode, Round, Survivors, Unmask
+from hedgerow.secagg.messages import LANES, Masked, Mode, Round, Unmask
 from hedgerow.secagg.opening import MasksLeft, MissingVectors
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import KeySession
@@ -237,7 +237,7 @@ def test_one_round_has_one_mode_at_a_site():
 
 # ---------------------------------------------------- a coordinator that keeps one vector back
 def asked_to_open(group, members):
-    yield MessageKind.SURVIVORS, Survivors(members).to_bytes(), group.sites[0].sign_set
+    yield MessageKind.SURVIVORS, members_field(members), group.sites[0].sign_set
     yield MessageKind.UNMASK, Unmask(members, {}, {}).to_bytes(), group.sites[0].unmask
 
 

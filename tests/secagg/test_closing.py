@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hedgerow.errors import SiteRefused
-from hedgerow.secagg.closing import Close, LastWord, Release, round_leaf, tree_root
-from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.closing import LastWord, Release, round_leaf, tree_root
+from hedgerow.secagg.encoding import digest, u64
 from hedgerow.secagg.envelope import (
     NO_SESSION,
     Envelope,
@@ -82,7 +82,7 @@ def test_after_it_no_other_message_is_answered(group):
 
 
 def test_a_run_that_is_not_open_is_not_closed(group):
-    body = Close(ROOT, 2).to_bytes()
+    body = ROOT + u64(2)
     for changed in ({"run_id": bytes(16)}, {"round": 1, "session_id": NO_SESSION}):
         message = {"round": 0, "session_id": NO_SESSION} | changed
         with pytest.raises(SiteRefused):

@@ -16,10 +16,11 @@ import pytest
 from hedgerow.errors import SiteRefused
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.client import Site
+from hedgerow.secagg.encoding import members_field
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.keys import open_share
 from hedgerow.secagg.memory import MemoryInRam
-from hedgerow.secagg.messages import Masked, Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.messages import Masked, Round, Shares, Unmask
 from hedgerow.secagg.opening import set_digest
 from hedgerow.secagg.parameters import Parameters
 from support.effort import either
@@ -84,12 +85,12 @@ class Attack:
         return self.group.forge(kind, body, round=self.round, receiver=me, **held)
 
     def ask_signature(self, me, members):
-        message = self.message(MessageKind.SURVIVORS, Survivors(members).to_bytes(), me)
+        message = self.message(MessageKind.SURVIVORS, members_field(members), me)
         try:
             signed = self.group.sites[me].sign_set(message)
         except SiteRefused:
             return
-        signature = SignedSet.read(Envelope.parse(signed).body).signature
+        signature = bytes(Envelope.parse(signed).body)
         self.signatures[me, self.records[me].context, members] = signature
 
     def certificate(self, context, members):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hedgerow.errors import SiteRefused
-from hedgerow.secagg.encoding import Reader
+from hedgerow.secagg.encoding import Reader, messages_field
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
     Envelope,
@@ -21,7 +21,7 @@ from hedgerow.secagg.envelope import (
 from hedgerow.secagg.keys import COORDINATOR
 from hedgerow.secagg.membership import Heads
 from hedgerow.secagg.memory import MemoryInRam
-from hedgerow.secagg.messages import Keys, Open, Round
+from hedgerow.secagg.messages import Keys, Round
 from support.secagg_dry_run import (
     STUDY,
     answer,
@@ -144,7 +144,7 @@ def open_blindly(group, keys, me):
     """The OPEN of a coordinator that looks away."""
     hub = group.coordinator
     hub._form(hub._joining(keys))
-    body = Open(hub.keys).to_bytes()
+    body = messages_field(hub.keys)
     return group.sites[me].open(hub.message(MessageKind.OPEN, me, 0, body))
 
 

@@ -8,11 +8,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.secagg import keys, session
 from hedgerow.secagg.client import Site
-from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.encoding import Reader, digest, messages_field, read_body, table_field, u32
 from hedgerow.secagg.envelope import EMPTY_LEDGER, NO_SESSION, Envelope, MessageKind
 from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, Identity, Roster, check_pins
 from hedgerow.secagg.membership import Membership
-from hedgerow.secagg.messages import Capsules, Join, Keys, Open
+from hedgerow.secagg.messages import Keys
 from hedgerow.secagg.parameters import Parameters
 from support.secagg_dry_run import STUDY, consortium, keys_of, refuses, restarted
 
@@ -50,7 +50,7 @@ def try_to_open(group, *foreign, me=0):
     everyone = (own_keys(group, me), *foreign)
     session_id = honest_session_id(everyone, group)
     message = {"session_id": session_id, "round": 0, "receiver": me}
-    group.sites[me].open(group.forge(MessageKind.OPEN, Open(everyone).to_bytes(), **message))
+    group.sites[me].open(group.forge(MessageKind.OPEN, messages_field(everyone), **message))
 
 
 def own_keys(group, me=0, attempt=1):
@@ -59,7 +59,7 @@ def own_keys(group, me=0, attempt=1):
 
 def invitation(group, attempt=1, **changed):
     header = {"session_id": NO_SESSION, "round": 0} | changed
-    return group.forge(MessageKind.JOIN, Join(attempt).to_bytes(), **header)
+    return group.forge(MessageKind.JOIN, u32(attempt), **header)
 
 
 def honest_session_id(messages, group):
@@ -151,7 +151,7 @@ def test_an_open_without_the_running_process_key_is_refused(group):
     others = (good_keys(group, 1), good_keys(group, 2))
     own_keys(group, attempt=2)
     for listed in ((earlier, *others), others):
-        body, session_id = Open(listed).to_bytes(), honest_session_id(listed, group)
+        body, session_id = messages_field(listed), honest_session_id(listed, group)
         with refuses("UnknownKey"):
             group.sites[0].open(group.forge(MessageKind.OPEN, body, session_id=session_id, round=0))
 
@@ -225,9 +225,9 @@ def opened_and_bound(change):
     opening = group.coordinator.open(keys_of(group))
     for me, message in opening.items():
         group.coordinator.accept_capsules(group.sites[me].open(message))
-    table = Capsules.read(Envelope.parse(group.coordinator.bind([1])[1]).body).table
+    table = read_body(Envelope.parse(group.coordinator.bind([1])[1]).body, Reader.capsules)
     message = {"round": 0, "receiver": 1}
-    body = Capsules(change(dict(table))).to_bytes()
+    body = table_field(change(dict(table)))
     group.sites[1].bind(group.forge(MessageKind.BIND, body, **message))
     return group
 
@@ -363,7 +363,7 @@ def test_only_an_invitation_makes_a_site_show_keys(group):
         {"session_id": bytes([1]) * 32},
         {"kind": MessageKind.OPEN},
     ):
-        message = {"kind": MessageKind.JOIN, "body": Join(2).to_bytes(), "session_id": NO_SESSION}
+        message = {"kind": MessageKind.JOIN, "body": u32(2), "session_id": NO_SESSION}
         with pytest.raises(SiteRefused):
             group.sites[0].join(
                 group.forge(**({"round": 0} | message | changed)), lambda: EMPTY_LEDGER

@@ -3,9 +3,9 @@
 import pytest
 
 from hedgerow.secagg import client
-from hedgerow.secagg.encoding import digest
+from hedgerow.secagg.encoding import digest, members_field
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.messages import Masked, Round, Shares, Survivors, Unmask
+from hedgerow.secagg.messages import Masked, Round, Shares, Unmask
 from hedgerow.secagg.opening import set_digest
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import KeySession
@@ -57,7 +57,7 @@ def unmask_message(group, masked, me, members, signatures, **changed):
 
 
 def survivors_message(group, members):
-    return group.forge(MessageKind.SURVIVORS, Survivors(members).to_bytes())
+    return group.forge(MessageKind.SURVIVORS, members_field(members))
 
 
 def test_a_certified_set_is_opened(group, masked):

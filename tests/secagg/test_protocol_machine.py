@@ -32,8 +32,9 @@ from hedgerow.federation.site_store import SiteStore, StudyStore, round_name
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.secagg.client import Site
+from hedgerow.secagg.encoding import members_field
 from hedgerow.secagg.envelope import EMPTY_LEDGER, Envelope, MessageKind
-from hedgerow.secagg.messages import Masked, MemberTable, Round, Survivors, Unmask
+from hedgerow.secagg.messages import Masked, MemberTable, Round, Unmask
 from hedgerow.secagg.opening import set_digest, witness_digest
 from hedgerow.secagg.parameters import Parameters
 from support.effort import either
@@ -179,7 +180,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         if me in self.silent:
             return
         number += self.offset
-        body = Survivors(members).to_bytes()
+        body = members_field(members)
         if self.ask_twice(me, MessageKind.SURVIVORS, body, number, members):
             self.did(me, number, members, opened=False)
 

@@ -38,8 +38,8 @@ from hedgerow.privacy.study import Study
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Survival, Target
 from hedgerow.secagg import envelope, keys, membership, opening
 from hedgerow.secagg.client import Site
+from hedgerow.secagg.encoding import read_body
 from hedgerow.secagg.keys import Identity
-from hedgerow.secagg.messages import Open
 from hedgerow.secagg.parameters import Parameters
 
 FEATURES = (
@@ -329,8 +329,8 @@ def remembered(monkeypatch):
     once = functools.cache(keys.verify_signature)
     for room in (envelope, opening):
         monkeypatch.setattr(room, "verify_signature", once)
-    read_open, kept = functools.cache(Open.read), {}
-    monkeypatch.setattr(Open, "read", lambda body: read_open(bytes(body)))
+    read_once, kept = functools.cache(read_body), {}
+    monkeypatch.setattr(membership, "read_body", lambda body, read: read_once(bytes(body), read))
 
     def once_a_run(step):
         def remembering(what, *rest):

@@ -35,9 +35,9 @@ from functools import partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from hedgerow.errors import ParameterError, SiteRefused
-from hedgerow.secagg.closing import UNASKED, Close, LastWord, Release
+from hedgerow.secagg.closing import UNASKED, LastWord, Release, read_close
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import SEED, SIGNATURE
+from hedgerow.secagg.encoding import SEED, SIGNATURE, Reader, read_body
 from hedgerow.secagg.envelope import (
     NO_SESSION,
     RUN_ID,
@@ -70,7 +70,7 @@ from hedgerow.secagg.membership import (
     hide_at_once,
 )
 from hedgerow.secagg.memory import Memory, StoredRound
-from hedgerow.secagg.messages import MemberTable, Mode, Round, Shares, SignedSet, Survivors, Unmask
+from hedgerow.secagg.messages import MemberTable, Mode, Round, Shares, Unmask
 from hedgerow.secagg.opening import check_certificate, least_witnesses, set_digest, witness_digest
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import SiteSession
@@ -256,12 +256,12 @@ class Site:
         """SURVIVORS: binds this site to one set of members and signs it, or replies DOUBT."""
         envelope = self._receive(message, MessageKind.SURVIVORS)
         record = self._record_of(envelope.header)
-        members = Survivors.read(envelope.body).members
+        members = read_body(envelope.body, Reader.members)
         self._check_members(members, record)
         if self._is_in_doubt(record, members):
             return self._doubt(record)
-        body = SignedSet(self._author.identity.sign(set_digest(record.context, members)))
-        return self._reply(MessageKind.SIGNED_SET, record, members, body.to_bytes())
+        signature = self._author.identity.sign(set_digest(record.context, members))
+        return self._reply(MessageKind.SIGNED_SET, record, members, signature)
 
     @one_at_a_time
     def unmask(self, message: bytes) -> bytes:
@@ -338,14 +338,14 @@ class Site:
     def close(self, message: bytes) -> bytes:
         """CLOSE -> CLOSED: this site's last message in the study, the same when repeated."""
         envelope = self._receive(message, MessageKind.CLOSE)
-        header, request = envelope.header, Close.read(envelope.body)
+        header, root = envelope.header, read_close(envelope.body)
         require((header.session_id, header.round) == (NO_SESSION, 0), Code.BAD_MESSAGE)
         last_word = self._memory.last_word()
         if last_word is None:
             self._require_open_run(header)
-            return self._memory.close(header.run_id, partial(self._word, header.run_id, request))
+            return self._memory.close(header.run_id, partial(self._word, header.run_id, root))
         last = Envelope.parse(last_word)
-        is_same_root = LastWord.read(last.body).root in (request.root, UNASKED)
+        is_same_root = LastWord.read(last.body).root in (root, UNASKED)
         require(last.header.run_id == header.run_id and is_same_root, Code.STUDY_CLOSED)
         return last_word
 
@@ -353,21 +353,19 @@ class Site:
     def close_unasked(self) -> bytes:
         """CLOSED without a CLOSE, with a root of zeros: the site's own people end the study."""
         run_id = self._memory.current_run() or bytes(RUN_ID)
-        request = Close(UNASKED, 0)
-        return self._memory.last_word() or self._memory.close(
-            run_id, partial(self._word, run_id, request)
-        )
+        word = partial(self._word, run_id, UNASKED)
+        return self._memory.last_word() or self._memory.close(run_id, word)
 
     def _word(
         self,
         run_id: bytes,
-        request: Close,
+        root: bytes,
         ledger: LedgerHead,
         rounds: int,
         releases: Sequence[Release],
     ) -> bytes:
         header = self._author.header(MessageKind.CLOSED, run_id, NO_SESSION, 0, COORDINATOR, ledger)
-        body = LastWord(request.root, rounds, tuple(releases)).by(self._author.identity, header)
+        body = LastWord(root, rounds, tuple(releases)).by(self._author.identity, header)
         return seal_message(self._author.identity, header, body.to_bytes())
 
     def _receive(self, message: bytes, kind: MessageKind) -> Envelope:

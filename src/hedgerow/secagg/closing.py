@@ -45,18 +45,11 @@ class Release:
         return cls(round, MessageKind(kind), reader.take(DIGEST))
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
-    root: bytes
-    rounds: int
-
-    def to_bytes(self) -> bytes:
-        return self.root + u64(self.rounds)
-
-    @classmethod
-    def read(cls, body: Buffer) -> Close:
-        with Reader(body) as reader:
-            return cls(reader.take(DIGEST), reader.count())
+def read_close(body: Buffer) -> bytes:
+    """The root in a CLOSE; behind it stands the number of rounds under it."""
+    with Reader(body) as reader:
+        root, _ = reader.take(DIGEST), reader.count()
+        return root
 
 
 @dataclass(frozen=True, slots=True)

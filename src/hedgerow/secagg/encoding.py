@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.parameters import PROTOCOL
@@ -80,6 +80,10 @@ def bytes_field(data: bytes) -> bytes:
     return u32(len(data)) + data
 
 
+def messages_field(messages: Sequence[bytes]) -> bytes:
+    return u16(len(messages)) + b"".join(map(bytes_field, messages))
+
+
 class Reader:
     """A cursor over received bytes. Anything unexpected is `BadMessage`."""
 
@@ -111,6 +115,15 @@ class Reader:
     def take(self, length: int) -> bytes:
         return bytes(self.view(length))
 
+    def messages(self) -> tuple[bytes, ...]:
+        return tuple(self.bytes_field() for _ in range(self.u16()))
+
+    def capsules(self) -> dict[int, bytes]:
+        return self.table(CAPSULE)
+
+    def signature(self) -> bytes:
+        return self.take(SIGNATURE)
+
     def u16(self) -> int:
         return int.from_bytes(self.view(2), "big")
 
@@ -140,6 +153,15 @@ class Reader:
 
     def finish(self) -> None:
         require(self.remaining == 0, Code.BAD_MESSAGE)
+
+
+Field = TypeVar("Field")
+
+
+def read_body(body: Buffer, read: Callable[[Reader], Field]) -> Field:
+    """The one field of a body."""
+    with Reader(body) as reader:
+        return read(reader)
 
 
 def checked_count(number: int) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from hedgerow.errors import ParameterError, SiteRefused
 from hedgerow.secagg import masks, shamir
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import DIGEST, SEED
+from hedgerow.secagg.encoding import DIGEST, SEED, Reader, read_body, table_field
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
     NO_SESSION,
@@ -35,7 +35,7 @@ from hedgerow.secagg.envelope import (
 from hedgerow.secagg.keys import COORDINATOR, EVERYBODY, EphemeralKeys, Roster, seal_share
 from hedgerow.secagg.masks import Int64, UInt64
 from hedgerow.secagg.memory import Memory
-from hedgerow.secagg.messages import LANES, LONGEST_VECTOR, Capsules, Join, Keys, Masked, Open
+from hedgerow.secagg.messages import LANES, LONGEST_VECTOR, Keys, Masked
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.session import Joining, RunAttempt, SiteSession, form_session, read_keys
 from hedgerow.secagg.shamir import Entropy
@@ -130,7 +130,7 @@ class Membership:
         """KEYS with a new ephemeral key; the previous key session makes no more vectors."""
         header = request.header
         require((header.session_id, header.round) == (NO_SESSION, 0), Code.BAD_MESSAGE)
-        invitation = header.run_id, Join.read(request.body).attempt
+        invitation = header.run_id, read_body(request.body, Reader.u32)
         if invitation != self._invitation:
             self._check(invitation)
             self._own_keys = self._new_keys(invitation, ledger())
@@ -145,7 +145,7 @@ class Membership:
                 (header.run_id, header.session_id) == (session.run_id, session.id), Code.UNKNOWN_KEY
             )
             return self._encaps
-        keys = Open.read(opening.body).keys
+        keys = read_body(opening.body, Reader.messages)
         if self._keys is None or self._own_keys not in keys:
             raise SiteRefused(Code.UNKNOWN_KEY.value)
         joining = [read_keys(item, self._heads.roster, self._author.study_hash) for item in keys]
@@ -154,7 +154,7 @@ class Membership:
         require((header.run_id, header.session_id, header.round) == place, Code.BAD_MESSAGE)
         self._heads.check(joining)
         fresh = SiteSession(session, self._author.me, self._keys, self._process)
-        body = Capsules(fresh.encapsulate_all()).to_bytes()
+        body = table_field(fresh.encapsulate_all())
         self._heads.memory.open_run(header.run_id)
         self._heads.keep(joining)
         self.site_session = fresh
@@ -172,7 +172,7 @@ class Membership:
         header = binding.header
         site_session = self.current(header.session_id)
         require((header.run_id, header.round) == (site_session.session.run_id, 0), Code.BAD_MESSAGE)
-        site_session.bind(Capsules.read(binding.body).table)
+        site_session.bind(read_body(binding.body, Reader.capsules))
 
     def current(self, session_id: bytes) -> SiteSession:
         if self.site_session is None or self.site_session.session.id != session_id:

@@ -1,5 +1,7 @@
 """Bodies of the messages of a secure sum, to bytes and back.
 
+A body of one field is written and read by its field (encoding.py) and has no class here.
+
 JOIN        coordinator -> site number of the attempt to form a key session
 KEYS        site -> all         attempt, X25519 key, ML-KEM-768 key, nonce, highest signed head of
                                 each peer; for each forked ledger, two heads of one length
@@ -31,7 +33,6 @@ import numpy as np
 
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import (
-    CAPSULE,
     DIGEST,
     ENCAPSULATION_KEY,
     SEALED_SHARE,
@@ -43,7 +44,6 @@ from hedgerow.secagg.encoding import (
     digest,
     members_field,
     table_field,
-    u16,
     u32,
     u64,
 )
@@ -76,19 +76,6 @@ class Mode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    attempt: int
-
-    def to_bytes(self) -> bytes:
-        return u32(self.attempt)
-
-    @classmethod
-    def read(cls, body: Buffer) -> Join:
-        with Reader(body) as reader:
-            return cls(reader.u32())
-
-
-@dataclass(frozen=True, slots=True)
 class Keys:
     attempt: int
     ephemeral: bytes
@@ -113,37 +100,6 @@ class Keys:
         reader.finish()
         signed_heads = {peer: SignedHead.read(head) for peer, head in heads.items()}
         return cls(attempt, ephemeral, encapsulation, nonce, signed_heads, forks)
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    keys: tuple[bytes, ...]
-
-    def to_bytes(self) -> bytes:
-        return u16(len(self.keys)) + b"".join(map(bytes_field, self.keys))
-
-    @classmethod
-    def read(cls, body: Buffer) -> Open:
-        with Reader(body) as reader:
-            return cls(tuple(reader.bytes_field() for _ in range(reader.u16())))
-
-
-@dataclass(frozen=True, slots=True)
-class Capsules:
-    """Body of ENCAPS, by receiver, and of BIND, by sender. An empty BIND only checks the session.
-
-    A capsule is a ciphertext and a tag.
-    """
-
-    table: dict[int, bytes]
-
-    def to_bytes(self) -> bytes:
-        return table_field(self.table)
-
-    @classmethod
-    def read(cls, body: Buffer) -> Capsules:
-        with Reader(body) as reader:
-            return cls(reader.table(CAPSULE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,19 +171,6 @@ class Masked:
 
 
 @dataclass(frozen=True, slots=True)
-class Survivors:
-    members: tuple[int, ...]
-
-    def to_bytes(self) -> bytes:
-        return members_field(self.members)
-
-    @classmethod
-    def read(cls, body: Buffer) -> Survivors:
-        with Reader(body) as reader:
-            return cls(reader.members())
-
-
-@dataclass(frozen=True, slots=True)
 class MemberTable:
     """Body of WITNESS, with nonces by site, and of PROVE, with signatures by site."""
 
@@ -241,19 +184,6 @@ class MemberTable:
     def read(cls, body: Buffer, width: int) -> MemberTable:
         with Reader(body) as reader:
             return cls(reader.members(), reader.table(width))
-
-
-@dataclass(frozen=True, slots=True)
-class SignedSet:
-    signature: bytes
-
-    def to_bytes(self) -> bytes:
-        return self.signature
-
-    @classmethod
-    def read(cls, body: Buffer) -> SignedSet:
-        with Reader(body) as reader:
-            return cls(reader.take(SIGNATURE))
 
 
 @dataclass(frozen=True, slots=True)

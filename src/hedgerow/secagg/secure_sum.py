@@ -10,7 +10,7 @@ import numpy as np
 from hedgerow.errors import ParameterError, RoundFailed, TooFewSites
 from hedgerow.secagg import masks
 from hedgerow.secagg.codes import Code, require
-from hedgerow.secagg.encoding import SEED, SIGNATURE
+from hedgerow.secagg.encoding import SEED, SIGNATURE, Reader, members_field, read_body
 from hedgerow.secagg.envelope import Envelope, MessageKind
 from hedgerow.secagg.keys import Roster, verify_signature
 from hedgerow.secagg.masks import MASK_WORD
@@ -21,8 +21,6 @@ from hedgerow.secagg.messages import (
     Mode,
     Round,
     Shares,
-    SignedSet,
-    Survivors,
     Unmask,
 )
 from hedgerow.secagg.opening import (
@@ -162,14 +160,13 @@ class SecureSum:
         if self.mode is Mode.AT_ONCE:
             raise MissingVectors(self.round, tuple(sorted(set(self.participants) - set(members))))
         self.members = members
-        body = Survivors(members).to_bytes()
-        return self._messages(MessageKind.SURVIVORS, members, lambda _: body)
+        return self._messages(MessageKind.SURVIVORS, members, lambda _: members_field(members))
 
     def accept_signature(self, message: bytes) -> None:
         envelope = self._read(message, MessageKind.SIGNED_SET)
         sender, members = envelope.header.sender, self._members()
         require(sender in members, Code.BAD_SET, sender)
-        signature = SignedSet.read(envelope.body).signature
+        signature = read_body(envelope.body, Reader.signature)
         content = set_digest(self.context, members)
         verify_signature(self._run.roster.sites[sender], signature, content, Code.BAD_CERTIFICATE)
         self.messages[sender, MessageKind.SIGNED_SET] = message

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from hedgerow.errors import ParameterError
-from hedgerow.secagg.closing import UNASKED, Close, LastWord
+from hedgerow.secagg.closing import UNASKED, LastWord
 from hedgerow.secagg.codes import Code, require
+from hedgerow.secagg.encoding import Reader, messages_field, read_body, table_field, u32, u64
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
     NO_SESSION,
@@ -26,7 +27,7 @@ from hedgerow.secagg.envelope import (
     open_envelope,
 )
 from hedgerow.secagg.keys import COORDINATOR, Identity, Roster
-from hedgerow.secagg.messages import LONGEST_VECTOR, MOST_ATTEMPTS, Capsules, Join, Mode, Open
+from hedgerow.secagg.messages import LONGEST_VECTOR, MOST_ATTEMPTS, Mode
 from hedgerow.secagg.parameters import MOST_RECEIPTS, Parameters
 from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.session import Joining, KeySession, form_session, read_keys
@@ -101,9 +102,7 @@ class Coordinator:
                 f"{self.attempt} key sessions were tried; a study has no more. Start a new one."
             )
         self.attempt += 1
-        body = Join(self.attempt).to_bytes()
-        sites = range(self.parameters.n_sites)
-        return {site: self._message(MessageKind.JOIN, site, NO_SESSION, 0, body) for site in sites}
+        return self._to_all(MessageKind.JOIN, u32(self.attempt))
 
     def open(self, keys: Iterable[bytes]) -> dict[int, bytes]:
         """From all KEYS, the OPEN for each site.
@@ -119,14 +118,13 @@ class Coordinator:
             require(follows(item.head, last_head.position), Code.LEDGER_ROLLED_BACK, item.sender)
             self.heads[item.sender] = item.receipt.header.ledger
         self._form(joining)
-        body = Open(self.keys).to_bytes()
-        sites = self.session.ephemerals
+        body, sites = messages_field(self.keys), self.session.ephemerals
         return {site: self.message(MessageKind.OPEN, site, 0, body) for site in sites}
 
     def accept_capsules(self, message: bytes) -> int:
         """The sender of an ENCAPS; refuses one that lacks a capsule for one of its takers."""
         envelope = self.read(message, MessageKind.ENCAPS, 0)
-        sender, table = envelope.header.sender, Capsules.read(envelope.body).table
+        sender, table = envelope.header.sender, read_body(envelope.body, Reader.capsules)
         require(set(table) == self.session.takers(sender), Code.BAD_MESSAGE, sender)
         self._capsules[sender] = table
         return sender
@@ -136,7 +134,7 @@ class Coordinator:
 
         def body(site: int) -> bytes:
             tables = self._capsules.items()
-            return Capsules({p: table[site] for p, table in tables if site in table}).to_bytes()
+            return table_field({peer: table[site] for peer, table in tables if site in table})
 
         return {site: self.message(MessageKind.BIND, site, 0, body(site)) for site in sites}
 
@@ -145,8 +143,7 @@ class Coordinator:
 
         A restarted site replies that it lacks the key, so this checks for restarts at no charge.
         """
-        body = Capsules({}).to_bytes()
-        return {site: self.message(MessageKind.BIND, site, 0, body) for site in sites}
+        return {site: self.message(MessageKind.BIND, site, 0, table_field({})) for site in sites}
 
     def sender_of_keys(self, message: bytes) -> int:
         """The sender of KEYS for the last invitation; refuses any other message."""
@@ -200,8 +197,7 @@ class Coordinator:
 
     def close(self, root: bytes, rounds: int) -> dict[int, bytes]:
         """CLOSE for every site of the roster: nothing more is asked in this study."""
-        body, sites = Close(root, rounds).to_bytes(), range(self.parameters.n_sites)
-        return {site: self._message(MessageKind.CLOSE, site, NO_SESSION, 0, body) for site in sites}
+        return self._to_all(MessageKind.CLOSE, root + u64(rounds))
 
     def accept_closed(self, message: bytes, root: bytes) -> int:
         """The sender of a CLOSED with both signatures verified; refuses one with another root.
@@ -247,6 +243,11 @@ class Coordinator:
         self._session = form_session(everyone, invitation, self._author.study_hash, self.parameters)
         self.keys, self._capsules = tuple(item.message for item in everyone), {}
         self.receipts, self._first_round = {}, 0
+
+    def _to_all(self, kind: MessageKind, body: bytes) -> dict[int, bytes]:
+        """A message outside of key sessions, for every site of the roster."""
+        sites = range(self.parameters.n_sites)
+        return {site: self._message(kind, site, NO_SESSION, 0, body) for site in sites}
 
     def _message(
         self, kind: MessageKind, site: int, session_id: bytes, round: int, body: bytes
