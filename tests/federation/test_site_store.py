@@ -136,14 +136,13 @@ def test_a_memory_opens_one_set_a_round(memory):
 
 def test_a_memory_keeps_the_highest_head_of_each_peer(memory):
     peer, other = b"p" * 32, b"q" * 32
-    assert memory.highest_head(peer) is None
+    assert memory.receipt(peer) is None
     memory.see_head(peer, signed(5))
     memory.see_head(peer, signed(4))
-    assert memory.highest_head(peer) == (5, b"5" * 32)
+    assert memory.receipt(peer) == signed(5)
     memory.see_head(peer, signed(6))
-    assert memory.highest_head(peer) == (6, b"6" * 32)
-    assert memory.signed_head(peer) == signed(6).signed_head
-    assert memory.highest_head(other) is memory.signed_head(other) is None
+    assert memory.receipt(peer) == signed(6)
+    assert memory.receipt(other) is None
 
 
 # ------------------------------------------------------------------------- and across restarts
@@ -163,7 +162,7 @@ def test_what_a_vault_promised_outlives_the_process(tmp_path):
     assert memory.open_set(RUN, 1, (0, 1), REPLY) == end
     position = Envelope.parse(end).header.ledger.position
     assert position == head == site_store.ledger.head()
-    assert memory.highest_head(b"p" * 32) == (5, b"5" * 32)
+    assert memory.receipt(b"p" * 32).header.ledger.position == (5, b"5" * 32)
     assert memory.head_at(head[0]) == head[1]
     assert site_store.secret(STUDY) == secret
     assert site_store.ledger.spent(STUDY) == COST

@@ -79,7 +79,7 @@ def everything(site_store):
         (memory.current_run(), memory.high_water(RUN)),
         [memory.outbox(RUN, round) for round in rounds],
         [opened_set(memory, round) for round in rounds],
-        (memory.highest_head(PEER), memory.signed_head(PEER), site_store.receipts()),
+        (memory.receipt(PEER), site_store.receipts()),
         site_store.secret(STUDY),
     )
 
@@ -287,7 +287,7 @@ def test_the_largest_position_that_a_peer_can_tell_stops_no_study(tmp_path):
     release(site_store, 1)
     site_store.close()
     site_store = open_store(tmp_path)
-    assert site_store.memory(STUDY).highest_head(PEER)[0] == 2**63 - 1
+    assert site_store.memory(STUDY).receipt(PEER).header.ledger.seq == 2**63 - 1
     release(site_store, 2)
     site_store.close()
 

@@ -300,7 +300,7 @@ def test_heads_that_need_no_signature_would_let_anybody_stop_a_site(group, monke
 def test_a_told_head_hides_the_study_in_which_it_was_said(group, vectors):
     masked_round(group, vectors)
     open_session(group)
-    told = group.memories[1].signed_head(group.roster.sites[0])
+    told = group.memories[1].receipt(group.roster.sites[0]).signed_head
     assert told.is_by(group.roster.sites[0])
     assert STUDY not in told.to_bytes()
     assert group.coordinator.run_id not in told.to_bytes()

@@ -38,8 +38,6 @@ from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.envelope import (
     LedgerHead,
     MessageKind,
-    Position,
-    SignedHead,
     SignedHeader,
     message_digest,
 )
@@ -130,12 +128,6 @@ class PeerHeads:
         self._store, self._table = store, tables.peers
         self._news: dict[bytes, SignedHeader] = {}
 
-    def highest(self, peer: bytes) -> Position | None:
-        if peer in self._news:
-            return self._news[peer].header.ledger.position
-        result = self._table.get(peer)
-        return None if result is None else (result[1], result[2])
-
     def receipt(self, peer: bytes) -> SignedHeader | None:
         """The message header with the highest head."""
         if peer in self._news:
@@ -148,8 +140,7 @@ class PeerHeads:
         return receipts | {peer: receipt.to_bytes() for peer, receipt in self._news.items()}
 
     def see(self, peer: bytes, receipt: SignedHeader) -> None:
-        highest = self.highest(peer)
-        if highest is None or receipt.header.ledger.position > highest:
+        if receipt.is_above(self.receipt(peer)):
             self._news[peer] = receipt
 
     def write(self) -> None:
@@ -292,12 +283,8 @@ class StudyStore:
     def head_at(self, seq: int) -> bytes | None:
         return self._ledger.head_at(seq)
 
-    def highest_head(self, peer: bytes) -> Position | None:
-        return self._peers.highest(peer)
-
-    def signed_head(self, peer: bytes) -> SignedHead | None:
-        receipt = self._peers.receipt(peer)
-        return None if receipt is None else receipt.signed_head
+    def receipt(self, peer: bytes) -> SignedHeader | None:
+        return self._peers.receipt(peer)
 
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
         self._peers.see(peer, receipt)

@@ -126,13 +126,18 @@ class Header:
         names = (self.study_hash, self.run_id, self.session_id)
         ends = (self.round, self.sender, self.receiver, len(spent))
         begin = _BEGIN.pack(PROTOCOL, self.kind, *names, *ends)
-        return begin + spent + _head_bytes(self.ledger.position)
+        return begin + spent + _END.pack(*self.ledger.position)
 
     @classmethod
     def read(cls, reader: Reader) -> Header:
-        begin = reader.take(_BEGIN.size)
-        *_, length = _BEGIN.unpack(begin)
-        return _header(begin, reader.take(length), reader.take(_END.size))
+        begin, spent = _begin(reader)
+        return _header(begin, spent, reader.take(_HEAD))
+
+
+def _begin(reader: Reader) -> tuple[bytes, bytes]:
+    """The header up to the ledger's end: fields of fixed width, and `spent`."""
+    begin = reader.take(_BEGIN.size)
+    return begin, reader.take(int.from_bytes(begin[-2:], "big"))
 
 
 @lru_cache(maxsize=64)
@@ -140,24 +145,11 @@ def _header(begin: bytes, spent: bytes, end: bytes) -> Header:
     """Cached: the receiver reads a header before it parses the message."""
     version, kind, study, run, session, round, sender, receiver, _ = _BEGIN.unpack(begin)
     require(version == PROTOCOL and kind in _KINDS, Code.BAD_MESSAGE)
-    ledger = _ledger(sender, spent.decode("ascii", errors="replace"), *_END.unpack(end))
-    ends = checked_count(round), sender, receiver
-    return Header(_KINDS[kind], study, run, session, *ends, ledger)
-
-
-def _ledger(sender: int, spent: str, seq: int, head: bytes) -> LedgerHead:
-    require(spent == "" if sender == COORDINATOR else is_rational(spent), Code.BAD_MESSAGE)
+    text, (seq, head) = spent.decode("ascii", errors="replace"), _END.unpack(end)
+    require(text == "" if sender == COORDINATOR else is_rational(text), Code.BAD_MESSAGE)
     require((checked_count(seq) == 0) == (head == bytes(DIGEST)), Code.BAD_MESSAGE)
-    return LedgerHead(seq, head, spent)
-
-
-def _head_bytes(head: Position) -> bytes:
-    return _END.pack(*head)
-
-
-def _read_head(reader: Reader) -> Position:
-    seq, head = reader.fields(_END)
-    return checked_count(seq), head
+    ends = checked_count(round), sender, receiver, LedgerHead(seq, head, text)
+    return Header(_KINDS[kind], study, run, session, *ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,18 +166,18 @@ class SignedHead:
     WIDTH = _HEAD + DIGEST + SIGNATURE
 
     def to_bytes(self) -> bytes:
-        return _head_bytes(self.head) + self.rest + self.signature
+        return _END.pack(*self.head) + self.rest + self.signature
 
     @classmethod
     def read(cls, data: Buffer) -> SignedHead:
-        reader = Reader(data)
-        result = cls(_read_head(reader), reader.take(DIGEST), reader.take(SIGNATURE))
-        reader.finish()
-        return result
+        with Reader(data) as reader:
+            head = reader.count(), reader.take(DIGEST)
+            return cls(head, reader.take(DIGEST), reader.take(SIGNATURE))
 
     def is_by(self, site: bytes) -> bool:
         """Whether the site with this key signed it, as a site and about its own ledger."""
-        return is_signed(site, self.signature, _signed_bytes(0, _head_bytes(self.head), self.rest))
+        head = digest("ledger", _END.pack(*self.head))
+        return is_signed(site, self.signature, _signed_bytes(0, head, self.rest))
 
 
 def fork_heads(evidence: bytes) -> tuple[SignedHead, SignedHead]:
@@ -223,9 +215,13 @@ class SignedHeader:
         rest = _rest(self.header.to_bytes(), self.body_hash)
         return SignedHead(self.header.ledger.position, rest, self.signature)
 
+    def is_above(self, other: SignedHeader | None) -> bool:
+        """Whether it shows a higher ledger head than the other; every one is above none."""
+        own = self.header.ledger.position
+        return other is None or own > other.header.ledger.position
+
     def verify(self, key: bytes) -> None:
-        header = self.header.to_bytes()
-        content = _signed_bytes(self.header.sender, header[-_HEAD:], _rest(header, self.body_hash))
+        content = _signed_content(self.header.sender, self.header.to_bytes(), self.body_hash)
         verify_signature(key, self.signature, content, Code.BAD_SIGNATURE)
 
 
@@ -234,12 +230,12 @@ def _rest(header: bytes, body_hash: bytes) -> bytes:
     return digest("rest", header[:-_HEAD], body_hash)
 
 
-def _signed_bytes(sender: int, head: bytes, rest: bytes) -> bytes:
+def _signed_content(sender: int, header: bytes, body_hash: bytes) -> bytes:
+    return _signed_bytes(sender, digest("ledger", header[-_HEAD:]), _rest(header, body_hash))
+
+
+def _signed_bytes(sender: int, ledger: bytes, rest: bytes) -> bytes:
     """The content of a signature; its role keeps a coordinator's from passing for a site's."""
-    return _signed_shown(sender, digest("ledger", head), rest)
-
-
-def _signed_shown(sender: int, ledger: bytes, rest: bytes) -> bytes:
     role = "coordinator" if sender == COORDINATOR else "site"
     return digest(role, ledger, rest)
 
@@ -256,31 +252,23 @@ def message_digest(message: Buffer) -> bytes:
 
 def _redacted(message: Buffer) -> tuple[Buffer, ...]:
     reader = Reader(message)
-    begin = reader.take(_BEGIN.size)
-    *_, length = _BEGIN.unpack(begin)
-    spent, head = reader.take(length), reader.view(_HEAD)
-    return begin, spent, digest("ledger", head), reader.view(reader.remaining)
+    begin, spent = _begin(reader)
+    return begin, spent, digest("ledger", reader.view(_HEAD)), reader.view(reader.remaining)
 
 
 def shown_header(data: Buffer) -> Header:
     """The header of a message in a transcript; of the ledger only `spent` is known."""
-    reader = Reader(data)
-    begin = reader.take(_BEGIN.size)
-    *_, length = _BEGIN.unpack(begin)
-    return _header(begin, reader.take(length), bytes(_HEAD))
+    return _header(*_begin(Reader(data)), bytes(_HEAD))
 
 
 def open_shown(data: Buffer, study_hash: bytes, roster: Roster) -> Envelope:
     """A verified message of a transcript; of its sender's ledger only `spent` is known."""
-    reader = Reader(data)
-    header = shown_header(data)
-    begin = reader.take(len(header.to_bytes()) - _HEAD)
-    ledger = reader.take(DIGEST)
+    reader, header = Reader(data), shown_header(data)
+    begin, ledger = b"".join(_begin(reader)), reader.take(DIGEST)
     body = reader.view(reader.remaining - SIGNATURE)
     receipt = SignedHeader(header, digest("body", body), reader.take(SIGNATURE))
     require(header.study_hash == study_hash, Code.BAD_MESSAGE)
-    rest = digest("rest", begin, receipt.body_hash)
-    content = _signed_shown(header.sender, ledger, rest)
+    content = _signed_bytes(header.sender, ledger, digest("rest", begin, receipt.body_hash))
     verify_signature(roster.key_of(header.sender), receipt.signature, content, Code.BAD_SIGNATURE)
     return Envelope(receipt, body)
 
@@ -309,8 +297,7 @@ class Envelope:
 
 def seal_message(identity: Identity, header: Header, body: bytes) -> bytes:
     head = header.to_bytes()
-    rest = _rest(head, digest("body", body))
-    signature = identity.sign(_signed_bytes(header.sender, head[-_HEAD:], rest))
+    signature = identity.sign(_signed_content(header.sender, head, digest("body", body)))
     return b"".join((head, body, signature))
 
 

@@ -73,8 +73,9 @@ class Heads:
         for item in joining:
             key = self.roster.sites[item.sender]
             require(self.memory.fork(key) is None, Code.LEDGER_FORKED)
-            last_head = self.memory.highest_head(key)
-            require(last_head is None or follows(item.head, last_head), Code.LEDGER_ROLLED_BACK)
+            last = self.memory.receipt(key)
+            fits = last is None or follows(item.head, last.header.ledger.position)
+            require(fits, Code.LEDGER_ROLLED_BACK)
 
     def keep(self, joining: Iterable[Joining]) -> None:
         for item in joining:
@@ -89,9 +90,9 @@ class Heads:
 
     def _watch(self, peer: int, head: SignedHead) -> None:
         """Compares two heads of a peer: two of one length mean that a copy of its machine runs."""
-        own_head = None if peer == self.me else self.memory.signed_head(self.roster.key_of(peer))
-        if own_head is not None:
-            self._end(peer, own_head, head)
+        own = None if peer == self.me else self.memory.receipt(self.roster.key_of(peer))
+        if own is not None:
+            self._end(peer, own.signed_head, head)
 
     def _end(self, peer: int, first: SignedHead, second: SignedHead) -> None:
         """Records for good that the ledger forked, if these two heads prove it."""
@@ -105,9 +106,8 @@ class Heads:
 
     def signed_heads(self) -> dict[int, SignedHead]:
         """The highest head of each peer, signed by that peer."""
-        peers = (site for site in range(len(self.roster.sites)) if site != self.me)
-        heads = {peer: self.memory.signed_head(self.roster.sites[peer]) for peer in peers}
-        return {peer: head for peer, head in heads.items() if head is not None}
+        receipts = {site: self.memory.receipt(key) for site, key in enumerate(self.roster.sites)}
+        return {s: r.signed_head for s, r in receipts.items() if r is not None and s != self.me}
 
 
 class Membership:

@@ -39,7 +39,6 @@ from hedgerow.secagg.envelope import (
     LedgerHead,
     MessageKind,
     Position,
-    SignedHead,
     SignedHeader,
     message_digest,
 )
@@ -193,11 +192,8 @@ class Memory(Protocol):
     def head_at(self, seq: int) -> bytes | None:
         """The head of this site's own ledger after `seq` entries; None if it has fewer."""
 
-    def highest_head(self, peer: bytes) -> Position | None:
-        """The highest head ever seen of the peer with this public key, in any study."""
-
-    def signed_head(self, peer: bytes) -> SignedHead | None:
-        """The same with the peer's signature, if it was stored."""
+    def receipt(self, peer: bytes) -> SignedHeader | None:
+        """The header with the highest head ever seen of this public key, in any study."""
 
     def fork(self, peer: bytes) -> bytes | None:
         """Two signed heads that prove that the peer's ledger forked, or None."""
@@ -295,13 +291,8 @@ class MemoryInRam:
         """Replaces a ledger: records one position of the site's own chain."""
         self._own[head[0]] = head[1]
 
-    def highest_head(self, peer: bytes) -> Position | None:
-        receipt = self._peers.get(peer)
-        return None if receipt is None else receipt.header.ledger.position
-
-    def signed_head(self, peer: bytes) -> SignedHead | None:
-        receipt = self._peers.get(peer)
-        return None if receipt is None else receipt.signed_head
+    def receipt(self, peer: bytes) -> SignedHeader | None:
+        return self._peers.get(peer)
 
     def fork(self, peer: bytes) -> bytes | None:
         return self._forks.get(peer)
@@ -310,6 +301,5 @@ class MemoryInRam:
         self._forks.setdefault(peer, evidence)
 
     def see_head(self, peer: bytes, receipt: SignedHeader) -> None:
-        highest = self.highest_head(peer)
-        if highest is None or receipt.header.ledger.position > highest:
+        if receipt.is_above(self.receipt(peer)):
             self._peers[peer] = receipt
