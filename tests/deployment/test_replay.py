@@ -585,7 +585,7 @@ def test_the_spec_s_reader_opens_the_same_sums(tmp_path, name):
 
 
 def _total(line):
-    return journal._read_answer(line).result.total.tolist()
+    return journal._read_outcome(line).result.total.tolist()
 
 
 LIAR = 1

@@ -165,7 +165,7 @@ def test_without_that_line_of_the_journal_sites_would_refuse(tmp_path, monkeypat
         test_a_round_is_opened_for_those_it_was_closed_with(tmp_path, MessageKind.SURVIVORS)
 
 
-STEPS = ["joining", "session", "add_request", "add_members", "add_answer"]
+STEPS = ["joining", "session", "add_request", "add_members", "add_outcome"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

@@ -10,7 +10,7 @@ import pytest
 
 from hedgerow.deployment.run_folder import coordinator_of
 from hedgerow.federation.exchange import RetryPolicy, RoundSum, patient
-from hedgerow.federation.journal import FileJournal, Record, RoundAnswer, narrow
+from hedgerow.federation.journal import FileJournal, Record, RoundOutcome, narrow
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.privacy.ledger.charges import MemoryLedger
@@ -35,9 +35,9 @@ EDGES = [
 def test_a_sum_takes_as_many_bytes_as_its_largest_number_and_comes_back(tmp_path, width, numbers):
     total = np.array(numbers, np.int64)
     assert narrow(total).itemsize == width
-    kept = RoundAnswer(1, 1, "digest", RoundSum(total, (), 10, 20, (0, 1)))
+    kept = RoundOutcome(1, 1, "digest", RoundSum(total, (), 10, 20, (0, 1)))
     journal = FileJournal(tmp_path)
-    journal.add_answer(kept, {}, {})
+    journal.add_outcome(kept, {}, {})
     journal.close()
     found = Record(tmp_path).recorded_round(1).result
     assert found.total.dtype == np.int64

@@ -51,19 +51,14 @@ class AskedRound:
 
 
 @dataclass(frozen=True)
-class RoundAnswer:
+class RoundOutcome:
+    """The result of a round, or why it is void."""
+
     round: int
     attempt: int
     digest: str
-    result: RoundSum
-
-
-@dataclass(frozen=True)
-class VoidRound:
-    round: int
-    attempt: int
-    digest: str
-    reason: str
+    result: RoundSum | None = None
+    reason: str = ""
 
 
 class Journal:
@@ -75,7 +70,7 @@ class Journal:
     def __init__(self) -> None:
         self._under_way: AskedRound | None = None
 
-    def recorded_round(self, number: int) -> RoundAnswer | VoidRound | None:
+    def recorded_round(self, number: int) -> RoundOutcome | None:
         """The outcome of a round in the run so far."""
         return None
 
@@ -96,10 +91,7 @@ class Journal:
         if self._under_way is not None:
             self._under_way = replace(self._under_way, members=members)
 
-    def add_answer(self, answer: RoundAnswer, heads: LedgerHeads, receipts: Receipts) -> None:
-        self._under_way = None
-
-    def add_void(self, void: VoidRound, heads: LedgerHeads) -> None:
+    def add_outcome(self, outcome: RoundOutcome, heads: LedgerHeads, receipts: Receipts) -> None:
         self._under_way = None
 
     def transcribe(self, entry: TranscriptRound) -> None:
@@ -116,7 +108,7 @@ class Record(Journal):
         self.heads: dict[int, LedgerHead] = {}
         self.receipts: dict[int, tuple[int, bytes]] = {}
         """The last round of each site in the present key session, and its signed header."""
-        self.attempt, self._records = -1, dict[int, RoundAnswer | VoidRound]()
+        self.attempt, self._records = -1, dict[int, RoundOutcome]()
         for line in _whole_lines(self.answers_file):
             self._remember(line)
 
@@ -129,7 +121,7 @@ class Record(Journal):
         """KEYS of the last key session; empty if the run stopped before there were any."""
         return [base64.b64decode(item) for item in self.run["keys"]]
 
-    def recorded_round(self, number: int) -> RoundAnswer | VoidRound | None:
+    def recorded_round(self, number: int) -> RoundOutcome | None:
         return self._records.get(number)
 
     def _remember(self, line: dict[str, Any]) -> None:
@@ -140,19 +132,15 @@ class Record(Journal):
                 self._under_way = AskedRound(*place, sites, mode)
             case "closed" if self._under_way is not None:
                 self._under_way = replace(self._under_way, members=tuple(line["members"]))
-            case "answered":
-                self._records[line["round"]] = _read_answer(line)
+            case "answered" | "void":
+                self._records[line["round"]] = _read_outcome(line)
                 self._under_way = None
                 self._hear(line)
-            case "void":
-                result = VoidRound(line["round"], line["attempt"], line["digest"], line["reason"])
-                self._records[line["round"]] = result
-                self._under_way = None
         if "heads" in line:
             self.heads = {int(k): _head(fields) for k, fields in line["heads"].items()}
 
     def _hear(self, line: dict[str, Any]) -> None:
-        if line["attempt"] != self.attempt:
+        if line["what"] == "answered" and line["attempt"] != self.attempt:
             self.attempt, self.receipts = line["attempt"], {}
         for site, headers in line.get("receipts", {}).items():
             if headers:
@@ -178,7 +166,7 @@ class FileJournal(Record):
     def rounds(self) -> int:
         return self._rounds
 
-    def recorded_round(self, number: int) -> RoundAnswer | VoidRound | None:
+    def recorded_round(self, number: int) -> RoundOutcome | None:
         return self._records.pop(number, None)
 
     def close(self) -> None:
@@ -202,31 +190,32 @@ class FileJournal(Record):
         if self._under_way is None or self._under_way.members != members:
             self._append("closed", round=round, members=members)
 
-    def add_answer(self, answer: RoundAnswer, heads: LedgerHeads, receipts: Receipts) -> None:
-        got, total = answer.result, narrow(answer.result.total)
+    def add_outcome(self, outcome: RoundOutcome, heads: LedgerHeads, receipts: Receipts) -> None:
+        got = outcome.result
         line = {
-            "what": "answered",
-            "round": answer.round,
-            "attempt": answer.attempt,
-            "digest": answer.digest,
-            "selections": got.selections,
-            "bytes": [got.bytes_out, got.bytes_in],
-            "members": got.members,
+            "what": "void" if got is None else "answered",
+            "round": outcome.round,
+            "attempt": outcome.attempt,
+            "digest": outcome.digest,
             "heads": _plain_heads(heads),
-            "receipts": {
-                site: [_text(r) for r in headers.values()] for site, headers in receipts.items()
-            },
-            "width": total.itemsize,
         }
-        # Written directly: a sum may have megabytes, and base64 needs no escapes.
-        text = base64.b64encode(total.data)
-        self._write(_plain_line(line)[:-1] + b',"total":"', text, b'"}')
+        if got is None:
+            self._write(_plain_line(line | {"reason": outcome.reason}))
+        else:
+            total = narrow(got.total)
+            line |= {
+                "selections": got.selections,
+                "bytes": [got.bytes_out, got.bytes_in],
+                "members": got.members,
+                "receipts": {
+                    site: [_text(r) for r in headers.values()] for site, headers in receipts.items()
+                },
+                "width": total.itemsize,
+            }
+            # Written directly: a sum may have megabytes, and base64 needs no escapes.
+            text = base64.b64encode(total.data)
+            self._write(_plain_line(line)[:-1] + b',"total":"', text, b'"}')
         self._under_way, self.heads = None, dict(heads)
-        self._rounds += 1
-
-    def add_void(self, void: VoidRound, heads: LedgerHeads) -> None:
-        self._append("void", **vars(void), heads=_plain_heads(heads))
-        del self._records[void.round]
         self._rounds += 1
 
     def _append(self, event: str, **content: Any) -> None:
@@ -290,12 +279,14 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
         ) from None
 
 
-def _read_answer(line: Mapping[str, Any]) -> RoundAnswer:
+def _read_outcome(line: Mapping[str, Any]) -> RoundOutcome:
+    place = line["round"], line["attempt"], line["digest"]
+    if line["what"] == "void":
+        return RoundOutcome(*place, reason=line["reason"])
     total = np.frombuffer(base64.b64decode(line["total"]), f"<i{line['width']}").astype(np.int64)
     selections = tuple(tuple(of_site) for of_site in line["selections"])
     out, into = line["bytes"]
-    result = RoundSum(total, selections, out, into, tuple(line["members"]))
-    return RoundAnswer(line["round"], line["attempt"], line["digest"], result)
+    return RoundOutcome(*place, RoundSum(total, selections, out, into, tuple(line["members"])))
 
 
 def narrow(total: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:

@@ -30,7 +30,7 @@ from hedgerow.federation.exchange import (
     RoundSum,
     longest_answer,
 )
-from hedgerow.federation.journal import AskedRound, Journal, RoundAnswer, VoidRound
+from hedgerow.federation.journal import AskedRound, Journal, RoundOutcome
 from hedgerow.federation.session_state import CoordinatorSession
 from hedgerow.federation.transcript import TranscriptRound, shown_messages
 from hedgerow.federation.wire import Bundle, Sender
@@ -302,9 +302,9 @@ class SecureSites:
         selections = tuple(opened.selections[place] for place in opened.members)
         bytes_out, bytes_in = traffic.total
         result = RoundSum(opened.values, selections, bytes_out, bytes_in, opened.members)
-        answer = RoundAnswer(request.round, request.attempt, request.digest, result)
+        outcome = RoundOutcome(request.round, request.attempt, request.digest, result)
         self.session_state.opened(opened.members)
-        self.journal.add_answer(answer, self.coordinator.heads, secure.receipts)
+        self.journal.add_outcome(outcome, self.coordinator.heads, secure.receipts)
         return result
 
     def _fail(
@@ -315,16 +315,15 @@ class SecureSites:
             self.retry_policy.note("dealt shares of another mask, proved; left out:", error.sites)
         self.session_state.failed(bundle)
         self.session_state.needs_session |= not isinstance(error, MissingVectors)
-        void = VoidRound(number, self.coordinator.attempt, _digest(under_way.encoding), str(error))
-        self.journal.add_void(void, self.coordinator.heads)
+        place = number, self.coordinator.attempt, _digest(under_way.encoding)
+        outcome = RoundOutcome(*place, reason=str(error))
+        self.journal.add_outcome(outcome, self.coordinator.heads, {})
 
     # ---------------------------------------------------------------------------------- replay
-    def _replay(
-        self, record: RoundAnswer | VoidRound, bundle: Sequence[Priced], without: LeftOut
-    ) -> RoundSum:
+    def _replay(self, record: RoundOutcome, bundle: Sequence[Priced], without: LeftOut) -> RoundSum:
         """Returns the recorded answer to this bundle without asking any site."""
         self._encode_again(record.attempt, record.digest, record.round, bundle)
-        if isinstance(record, VoidRound):
+        if record.result is None:
             self.session_state.failed(bundle)
             raise RoundFailed(record.reason)
         self.session_state.present = frozenset(record.result.members) | frozenset(without)
