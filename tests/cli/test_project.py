@@ -35,7 +35,7 @@ def test_a_new_project_has_all_files_and_each_is_what_its_reader_expects(project
     for site, path in plan.policies.items():
         rules = SitePolicy.read(path)
         assert not rules.allows_nothing
-        assert rules.policy.max_epsilon == 2, site
+        assert rules.policy.epsilon_per_study == 2, site
     compose = yaml.safe_load((project / "compose.yaml").read_text())
     assert set(compose["services"]) == {"north", "south", "west", "coordinator"}
     assert all(one["read_only"] for one in compose["services"].values())

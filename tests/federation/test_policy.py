@@ -19,8 +19,8 @@ FITTING = Policy(
     methods=frozenset({"test"}),
     features=frozenset(TWO.names),
     dp_models=frozenset({DPModel.DISTRIBUTED}),
-    max_epsilon=Fraction(1),
-    max_delta=Fraction(1, 10**6),
+    epsilon_per_study=Fraction(1),
+    delta_per_study=Fraction(1, 10**6),
 )
 
 
@@ -62,8 +62,8 @@ def test_an_open_policy_and_a_fitting_one_allow_the_study():
         {"methods": frozenset({"other"})},
         {"features": frozenset({"age"})},
         {"dp_models": frozenset({DPModel.PER_SITE})},
-        {"max_epsilon": Fraction(1, 2)},
-        {"min_sites": 4},
+        {"epsilon_per_study": Fraction(1, 2)},
+        {"fewest_sites": 4},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -74,16 +74,20 @@ def test_each_part_alone_can_say_no(change):
 @pytest.mark.parametrize(
     ("change", "asked", "why"),
     [
-        ({"max_delta": Fraction(1, 10**7)}, {"delta": Fraction(1, 10**6)}, "delta 1/1000000"),
-        ({"max_colluders": 1}, {"colluders": 2}, "colluders 2 is above the ceiling 1"),
-        ({"min_colluders": 2}, {}, "colluders 1 are fewer than 2"),
-        ({"max_records_per_person": 2}, {"records_per_person": 3}, "records per person 3"),
-        ({"max_seconds": 9}, {"reply_interval": 10}, "reply interval 10 is above the ceiling 9"),
+        ({"delta_per_study": Fraction(1, 10**7)}, {"delta": Fraction(1, 10**6)}, "delta 1/1000000"),
+        ({"colluders_per_study": 1}, {"colluders": 2}, "colluders 2 is above the ceiling 1"),
+        ({"fewest_colluders": 2}, {}, "colluders 1 are fewer than 2"),
+        ({"records_per_person": 2}, {"records_per_person": 3}, "records per person 3"),
+        (
+            {"seconds_per_round": 9},
+            {"reply_interval": 10},
+            "reply interval 10 is above the ceiling 9",
+        ),
     ],
 )
 def test_each_ceiling_of_a_study_alone_can_say_no(change, asked, why):
     wanted = replace(study(TWO, 5), **asked)
-    fitting = replace(FITTING, max_epsilon=wanted.epsilon)
+    fitting = replace(FITTING, epsilon_per_study=wanted.epsilon)
     assert list(fitting.reasons(wanted)) == []
     reasons = list(replace(fitting, **change).reasons(wanted))
     assert len(reasons) == 1
@@ -91,14 +95,14 @@ def test_each_ceiling_of_a_study_alone_can_say_no(change, asked, why):
 
 
 def test_rounds_of_a_study_have_a_ceiling_where_they_are_known():
-    few = replace(FITTING, max_rounds=3)
+    few = replace(FITTING, rounds_per_study=3)
     assert not list(few.reasons(STUDY)) + list(few.reasons(STUDY, 3))
     todo = "to allow it add: rounds_per_study = 4"
     assert few.reasons(STUDY, 4) == [f"rounds 4 is above the ceiling 3; {todo}"]
 
 
 def test_the_longest_message_of_a_study_has_a_ceiling_where_it_is_known():
-    short = replace(FITTING, max_message=1000)
+    short = replace(FITTING, message_bytes=1000)
     assert not list(short.reasons(STUDY)) + list(short.reasons(STUDY, message=1000))
     (reason,) = short.reasons(STUDY, message=1001)
     assert reason.startswith("bytes of a message 1001 is above the ceiling 1000")
@@ -108,9 +112,9 @@ def test_the_longest_message_of_a_study_has_a_ceiling_where_it_is_known():
 @pytest.mark.parametrize(
     ("change", "volume"),
     [
-        ({"max_rounds": 2}, Volume(3, 0, 0)),
-        ({"max_bytes": 99}, Volume(1, 100, 0)),
-        ({"max_disk": 99}, Volume(1, 0, 100)),
+        ({"rounds_per_study": 2}, Volume(3, 0, 0)),
+        ({"bytes_per_study": 99}, Volume(1, 100, 0)),
+        ({"disk_per_study": 99}, Volume(1, 0, 100)),
     ],
 )
 def test_what_a_study_takes_has_ceilings(change, volume):
@@ -124,7 +128,7 @@ def test_what_a_study_takes_has_ceilings(change, volume):
     [(100, ["1/10"], True), (101, ["1/10"], False), (1, ["1/10", "1/101"], False), (1, [], True)],
 )
 def test_a_message_has_a_ceiling_and_a_query_a_least_part_of_the_budget(size, fractions, passes):
-    policy = replace(Policy.open(), max_message=100, min_fraction=Fraction(1, 100))
+    policy = replace(Policy.open(), message_bytes=100, least_fraction=Fraction(1, 100))
     check = partial(policy.check_request, STUDY, size, list(map(Fraction, fractions)))
     if passes:
         check()
@@ -170,13 +174,17 @@ def test_what_is_written_is_allowed(read):
     assert found.policy.methods == {"a"}
     assert found.policy.features is None
     assert found.policy.dp_models == {DPModel.DISTRIBUTED, DPModel.PER_SITE}
-    assert found.policy.max_epsilon == Fraction(1, 2)
-    assert found.policy.max_delta == Fraction(1, 10**6)
-    assert found.policy.min_sites == 5
-    assert (found.policy.min_colluders, found.policy.max_colluders) == (2, 3)
-    assert found.policy.max_records_per_person == 4
-    assert (found.policy.max_rounds, found.policy.max_bytes, found.policy.max_disk) == (5, 6, 7)
-    assert found.policy.max_seconds == 8
+    assert found.policy.epsilon_per_study == Fraction(1, 2)
+    assert found.policy.delta_per_study == Fraction(1, 10**6)
+    assert found.policy.fewest_sites == 5
+    assert (found.policy.fewest_colluders, found.policy.colluders_per_study) == (2, 3)
+    assert found.policy.records_per_person == 4
+    assert (
+        found.policy.rounds_per_study,
+        found.policy.bytes_per_study,
+        found.policy.disk_per_study,
+    ) == (5, 6, 7)
+    assert found.policy.seconds_per_round == 8
     measure, rho = found.lifetime
     assert measure is Measure.ZCDP
     assert 0 < rho < Fraction(1)

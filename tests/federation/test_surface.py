@@ -350,7 +350,7 @@ def test_a_round_that_takes_longer_than_the_policy_allows_ends_the_study(
     clock = Clock()
     fed = opened(clock)
     end = fed.sites.clients[0]
-    end._policy = replace(Policy.open(), max_seconds=9)
+    end._policy = replace(Policy.open(), seconds_per_round=9)
     message = asked(fed)
     working(monkeypatch, end, clock, seconds)
     replies = [refusal_code(end.handle(message)) for _ in range(2)]

@@ -103,8 +103,8 @@ EDGES: Final = (
     Mutant(
         "the ceiling for delta is that for epsilon",
         "federation/policy.py",
-        '"delta", study.delta, self.max_delta)',
-        '"delta", study.delta, self.max_epsilon)',
+        '("delta_per_study", "delta", study.delta),',
+        '("epsilon_per_study", "delta", study.delta),',
         f"{POLICY}test_each_ceiling_of_a_study_alone_can_say_no",
     ),
     Mutant(

@@ -18,8 +18,9 @@ import pytest
 from hedgerow.errors import SiteRefused
 from hedgerow.secagg import client
 from hedgerow.secagg.client import Site
+from hedgerow.secagg.encoding import members_field
 from hedgerow.secagg.envelope import Envelope, MessageKind
-from hedgerow.secagg.messages import Masked, MemberTable, Survivors, Unmask
+from hedgerow.secagg.messages import Masked, MemberTable, Unmask
 from hedgerow.secagg.opening import set_digest, witness_digest
 from hedgerow.secagg.parameters import Parameters
 from support.protocol_model import (
@@ -189,7 +190,7 @@ class Conformance:
         site, record = self.group.sites[self.me], self.records[self.me]
         listed = tuple(sorted(members))
         if signers is None:
-            kind, body, step = MessageKind.SURVIVORS, Survivors(listed).to_bytes(), site.sign_set
+            kind, body, step = MessageKind.SURVIVORS, members_field(listed), site.sign_set
         else:
             signed = set_digest(record.context, listed)
             certificate = {s: self.group.identities[s].sign(signed) for s in sorted(signers)}

@@ -292,7 +292,7 @@ class Client:
         self._policy.check_request(self.study, len(message), fractions)
 
         def compute_response() -> Response:
-            began, most = self._clock(), self._policy.max_seconds
+            began, most = self._clock(), self._policy.seconds_per_round
             response = respond(self.rows, bundle, SecretRandomness())
             if most is not None and self._clock() - began > most:
                 raise self.rows.close_after(TimeoutError(f"a round took more than {most} s"))

@@ -192,7 +192,7 @@ class FileJournal(Record):
 
     def add_outcome(self, outcome: RoundOutcome, heads: LedgerHeads, receipts: Receipts) -> None:
         got = outcome.result
-        line = {
+        line: dict[str, Any] = {
             "what": "void" if got is None else "answered",
             "round": outcome.round,
             "attempt": outcome.attempt,

@@ -39,30 +39,30 @@ class Policy:
     methods: frozenset[str] | None = frozenset()
     features: frozenset[str] | None = frozenset()
     dp_models: frozenset[DPModel] = frozenset()
-    max_epsilon: Fraction | None = Fraction(0)
+    epsilon_per_study: Fraction | None = Fraction(0)
     """Per study, like all limits."""
-    max_delta: Fraction | None = Fraction(0)
-    min_sites: int = FEWEST_SITES
-    min_colluders: int = 1
-    max_colluders: int | None = 1_000
-    max_records_per_person: int | None = 100
-    max_rounds: int | None = 10_000
-    max_bytes: int | None = 10**10
+    delta_per_study: Fraction | None = Fraction(0)
+    fewest_sites: int = FEWEST_SITES
+    fewest_colluders: int = 1
+    colluders_per_study: int | None = 1_000
+    records_per_person: int | None = 100
+    rounds_per_study: int | None = 10_000
+    bytes_per_study: int | None = 10**10
     """Bytes of answers that leave."""
-    max_disk: int | None = 10**9
+    disk_per_study: int | None = 10**9
     """Bytes that its rounds store or log here."""
-    max_message: int | None = 1 << 26
+    message_bytes: int | None = 1 << 26
     """Bytes of one message with questions."""
-    max_seconds: int | None = 3600
+    seconds_per_round: int | None = 3600
     """Of a reply interval, and of the work for one round: a longer one ends the study here."""
-    min_fraction: Fraction | None = Fraction(1, 10**9)
+    least_fraction: Fraction | None = Fraction(1, 10**9)
     """Fraction of the budget for one query: many tiny ones would cost disk space and no budget."""
 
     @staticmethod
     def open() -> Policy:
         """Allows everything, for simulations in which one process holds all rows."""
         anything: dict[str, Any] = {field_.name: None for field_ in fields(Policy)}
-        anything |= {"dp_models": frozenset(DPModel), "min_sites": 1, "min_colluders": 0}
+        anything |= {"dp_models": frozenset(DPModel), "fewest_sites": 1, "fewest_colluders": 0}
         return Policy(**anything)
 
     def check(self, study: Study) -> None:
@@ -71,17 +71,23 @@ class Policy:
 
     def check_volume(self, study: Study, volume: Volume) -> None:
         """The same for what a study has used here, including the round that is about to leave."""
-        names, values = ("rounds", "bytes", "bytes on disk"), astuple(volume)
-        ceilings = zip(names, values, (self.max_rounds, self.max_bytes, self.max_disk), strict=True)
-        self._refuse(study, [why for ceiling in ceilings for why in _above(*ceiling)])
+        names = ("rounds_per_study", "bytes_per_study", "disk_per_study")
+        uses = zip(names, ("rounds", "bytes", "bytes on disk"), astuple(volume), strict=True)
+        self._refuse(study, [why for use in uses for why in self._above(*use)])
 
     def check_request(self, study: Study, size: int, fractions: Iterable[Fraction]) -> None:
         """The same for one message: its bytes, and the fractions of the budget that it asks for."""
-        reasons = list(_above("bytes of a message", size, self.max_message))
+        reasons = list(self._above("message_bytes", "bytes of a message", size))
         least = min(fractions, default=None)
-        if least is not None and self.min_fraction is not None and least < self.min_fraction:
-            reasons.append(f"a query of {least} of the budget is below {self.min_fraction}")
+        if least is not None and self.least_fraction is not None and least < self.least_fraction:
+            reasons.append(f"a query of {least} of the budget is below {self.least_fraction}")
         self._refuse(study, reasons)
+
+    def _above(self, name: str, what: str, value: Fraction | int) -> Iterator[str]:
+        """Why a value is refused, if it is above the limit of this name."""
+        ceiling = getattr(self, name)
+        if ceiling is not None and value > ceiling:
+            yield f"{what} {value} is above the ceiling {ceiling}"
 
     def _refuse(self, study: Study, reasons: Sequence[str]) -> None:
         if reasons:
@@ -107,26 +113,23 @@ class Policy:
             name, words = study.dp_model.name.lower(), dp_model_words(study.dp_model.value)
             why = f"dp_model {name!r} is not allowed ({words})"
             yield PolicyLine("", "dp_models", [*names, name], why)
-        per_person = (study.records_per_person, self.max_records_per_person)
-        ceilings: list[tuple[str, str, Fraction | int, Fraction | int | None]] = [
-            ("epsilon_per_study", "epsilon", study.epsilon, self.max_epsilon),
-            ("delta_per_study", "delta", study.delta, self.max_delta),
-            ("colluders_per_study", "colluders", study.colluders, self.max_colluders),
-            ("records_per_person", "records per person", *per_person),
-            ("rounds_per_study", "rounds", rounds, self.max_rounds),
-            ("message_bytes", "bytes of a message", message, self.max_message),
-            ("seconds_per_round", "reply interval", study.reply_interval, self.max_seconds),
-        ]
-        for name, what, number, most in ceilings:
-            value = number_text(number) if isinstance(number, Fraction) else number
-            yield from (PolicyLine("", name, value, why) for why in _above(what, number, most))
-        for name, what, count, least in (
-            ("fewest_sites", "sites", study.n_sites, self.min_sites),
-            ("fewest_colluders", "colluders", study.colluders, self.min_colluders),
+        for name, what, number in (
+            ("epsilon_per_study", "epsilon", study.epsilon),
+            ("delta_per_study", "delta", study.delta),
+            ("colluders_per_study", "colluders", study.colluders),
+            ("records_per_person", "records per person", study.records_per_person),
+            ("rounds_per_study", "rounds", rounds),
+            ("message_bytes", "bytes of a message", message),
+            ("seconds_per_round", "reply interval", study.reply_interval),
         ):
-            if count < least:
-                why = f"{what} {count} are fewer than {least}"
-                yield PolicyLine("", name, count, why)
+            value = number_text(number) if isinstance(number, Fraction) else number
+            yield from (PolicyLine("", name, value, why) for why in self._above(name, what, number))
+        for name, what, count in (
+            ("fewest_sites", "sites", study.n_sites),
+            ("fewest_colluders", "colluders", study.colluders),
+        ):
+            if count < (least := getattr(self, name)):
+                yield PolicyLine("", name, count, f"{what} {count} are fewer than {least}")
 
 
 class PolicyLine(NamedTuple):
@@ -157,20 +160,14 @@ def is_method_allowed(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _above(name: str, value: Fraction | int, ceiling: Fraction | int | None) -> Iterator[str]:
-    if ceiling is not None and value > ceiling:
-        yield f"{name} {value} is above the ceiling {ceiling}"
-
-
 # policy.toml: what a site allows. What it does not mention is refused.
 
 ANY = "any"
 UNLIMITED = "unlimited"
 
 CLOSED = Policy()
-LEAST = str(CLOSED.min_fraction)
 
-TEMPLATE = f"""\
+TEMPLATE = """\
 # What this site allows, whoever asks. Anything else is refused.
 
 methods = []          # such as ["BoostedTreesClassifier", "papers.wang.*"], or "{ANY}"
@@ -178,18 +175,18 @@ features = []         # columns that studies may use, or "{ANY}"
 dp_models = []        # "distributed", "per_site", "label", "none" (no noise!), or "{ANY}"
 epsilon_per_study = "0"
 delta_per_study = "0" # 0 admits studies in pure epsilon alone
-fewest_sites = {FEWEST_SITES}
+fewest_sites = {fewest_sites}
 
 # Ceilings that hold as they stand here also where their lines are missing.
-fewest_colluders = {CLOSED.min_colluders}
-colluders_per_study = {CLOSED.max_colluders}
-records_per_person = {CLOSED.max_records_per_person}
-rounds_per_study = {CLOSED.max_rounds}
-bytes_per_study = {CLOSED.max_bytes}  # of answers that leave
-disk_per_study = {CLOSED.max_disk}    # bytes that its rounds keep or write down here
-message_bytes = {CLOSED.max_message}     # of one message with questions
-seconds_per_round = {CLOSED.max_seconds}     # of its reply interval, and of the work for a round
-least_fraction = "{CLOSED.min_fraction}"  # of the budget, for one query
+fewest_colluders = {fewest_colluders}
+colluders_per_study = {colluders_per_study}
+records_per_person = {records_per_person}
+rounds_per_study = {rounds_per_study}
+bytes_per_study = {bytes_per_study}  # of answers that leave
+disk_per_study = {disk_per_study}    # bytes that its rounds keep or write down here
+message_bytes = {message_bytes}     # of one message with questions
+seconds_per_round = {seconds_per_round}     # of its reply interval, and of the work for a round
+least_fraction = "{least_fraction}"  # of the budget, for one query
 
 [lifetime]            # all studies of this site together
 epsilon = "0"         # or "{UNLIMITED}", for records that are no secret
@@ -197,7 +194,7 @@ delta = "0"           # 0 admits studies in pure epsilon alone
 
 [trusted_sites]       # fingerprints from `hedgerow site status`, confirmed out of band (telephone)
 # "site-2" = "5f0c..."
-"""
+""".format(**vars(CLOSED), ANY=ANY, UNLIMITED=UNLIMITED)
 
 HOW_TO_OPEN = (
     "write into policy.toml which methods, features and dp_models it allows, epsilon_per_study "
@@ -205,22 +202,9 @@ HOW_TO_OPEN = (
     "studies have delta = 0)"
 )
 
-_COUNTS = {
-    "fewest_sites": "min_sites",
-    "fewest_colluders": "min_colluders",
-    "colluders_per_study": "max_colluders",
-    "records_per_person": "max_records_per_person",
-    "rounds_per_study": "max_rounds",
-    "bytes_per_study": "max_bytes",
-    "disk_per_study": "max_disk",
-    "message_bytes": "max_message",
-    "seconds_per_round": "max_seconds",
-}
-"""Integers of the file, with their names in a policy."""
-_FIELDS = {
-    *("methods", "features", "dp_models", "epsilon_per_study", "delta_per_study"),
-    *("lifetime", "trusted_sites", "least_fraction", *_COUNTS),
-}
+_NUMBERS = ("epsilon_per_study", "delta_per_study", "least_fraction")
+_COUNTS = tuple(name for name in vars(CLOSED) if type(vars(CLOSED)[name]) is int)
+_FIELDS = {*vars(CLOSED), "lifetime", "trusted_sites"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,15 +250,14 @@ def _policy(raw: dict[str, Any]) -> SitePolicy:
             "trusted_sites holds something else than fingerprints; put them in quotes."
         )
     whole = lifetime.get("epsilon", "0")
+    numbers: dict[str, Any] = {n: _number(n, raw[n]) for n in _NUMBERS if n in raw}
+    numbers |= {n: _whole(n, raw[n]) for n in _COUNTS if n in raw}
     return SitePolicy(
         policy=Policy(
             methods=_names(raw, "methods"),
             features=_names(raw, "features"),
             dp_models=frozenset(_dp_models(raw)),
-            max_epsilon=_number("epsilon_per_study", raw.get("epsilon_per_study", "0")),
-            max_delta=_number("delta_per_study", raw.get("delta_per_study", "0")),
-            min_fraction=_number("least_fraction", raw.get("least_fraction", LEAST)),
-            **{own: _whole(name, raw[name]) for name, own in _COUNTS.items() if name in raw},
+            **numbers,
         ),
         lifetime_epsilon=math.inf if whole == UNLIMITED else _number("lifetime epsilon", whole),
         lifetime_delta=_number("lifetime delta", lifetime.get("delta", "0")),
