@@ -87,8 +87,9 @@ from hedgerow.privacy.queries import (  # noqa: E402
     Whole,
 )
 from hedgerow.schema.regions import EVERYONE, Fold, HeldOut, Split, Step  # noqa: E402
+from hedgerow.secagg.encoding import members_field  # noqa: E402
 from hedgerow.secagg.envelope import Envelope, MessageKind  # noqa: E402
-from hedgerow.secagg.messages import Round, Survivors  # noqa: E402
+from hedgerow.secagg.messages import Round  # noqa: E402
 from hedgerow.secagg.parameters import Parameters  # noqa: E402
 from support.examples import (  # noqa: E402
     BY_CLASS,
@@ -509,7 +510,7 @@ class TracedStore(StoreConsortium):
             body = Round(bytes([what]), (0, 1, 2)).to_bytes()
             return self.answer(0, forge(MessageKind.ROUND, body), np.zeros(2, np.int64))
         signed = self.group.sites[0].sign_set(
-            forge(MessageKind.SURVIVORS, Survivors(members).to_bytes())
+            forge(MessageKind.SURVIVORS, members_field(members))
         )
         return signed if Envelope.parse(signed).header.kind is not MessageKind.DOUBT else b""
 
