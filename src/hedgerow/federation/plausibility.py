@@ -293,7 +293,8 @@ def evidence_below_zero(counts: FloatArray, parts: Sequence[NoisePart]) -> Float
     else:
         slopes = 2.0 * SLOPES * min(_rate(law) / scale for law, _, scale in parts)
         once, twice = (np.array([_moment(k * s, parts) for s in slopes]) for k in (1, 2))
-        means = 0.5 * (1.0 + once + np.minimum(once, np.sqrt((twice - 1.0) / 2.0)))
+        squares = np.maximum(twice - 1.0, 0.0) / 2.0  # not below zero by rounding
+        means = 0.5 * (1.0 + once + np.minimum(once, np.sqrt(squares)))
     evidence = slopes * below[is_far, None] - np.log(means)
     whole = slopes * below.sum() - counts.size * np.log(means)
     mixed = [
