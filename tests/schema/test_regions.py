@@ -10,11 +10,12 @@ from threading import Barrier, Thread
 import pytest
 
 from hedgerow.errors import ParameterError, SiteRefused
-from hedgerow.federation.wire import Bundle, Receiver, Sender, pack_blobs
+from hedgerow.federation.wire import Bundle, Receiver, Sender
 from hedgerow.models.validation import MOST_STEPS
 from hedgerow.privacy.queries import Count, SumQuery, Whole
 from hedgerow.schema.grids import canonical_bytes
 from hedgerow.schema.regions import Fold, Split, Step
+from hedgerow.secagg.encoding import bytes_field
 
 
 def region(steps: int):
@@ -89,4 +90,4 @@ def test_only_a_region_stands_above_a_region():
     name = sender._plain(Split("x", "g", 1))["@"]
     below = {"!": "Region", "above": name, "step": {"!": "Step", "test": {"@": name}, "outcome": 0}}
     with pytest.raises(SiteRefused, match="BadMessage"):
-        Receiver().decode(Bundle(b"[]", pack_blobs([test, canonical_bytes(below)])))
+        Receiver().decode(Bundle(b"[]", b"".join(map(bytes_field, [test, canonical_bytes(below)]))))

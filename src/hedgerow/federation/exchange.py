@@ -132,6 +132,11 @@ class Misses:
     refusals: frozenset[int] = frozenset()
     """Sites that refused twice, where the others suffice: one site cannot end a run by refusing."""
 
+    def then(self, later: Misses) -> Misses:
+        """Both exchanges: who is silent, or lacks a name, after the later one."""
+        restarts, slow = self.restarts | later.restarts, self.slow | later.slow
+        return replace(later, restarts=restarts, slow=slow, refusals=self.refusals | later.refusals)
+
 
 Exchange = Callable[[Messages, Accept, Quorum], Misses]
 """Messages to sites and their replies: the interface of a transport, and of `patient`.

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hedgerow.errors import ParameterError, RoundFailed, SiteRefused
 from hedgerow.federation.exchange import (
-    Accept,
     Exchange,
     LeftOut,
     Messages,
@@ -47,17 +46,32 @@ from hedgerow.secagg.secure_sum import SecureSum
 from hedgerow.secagg.server import Coordinator
 
 
-@dataclass(frozen=True)
-class UnderWay:
-    """A round that was asked and not yet answered: to be asked again unchanged."""
+@dataclass
+class OpenRound:
+    """A round that was asked and not yet answered; until then it is asked again unchanged."""
 
     request: AskedRound
     encoding: Bundle
+    secure: SecureSum
+    exchange: Exchange
+    bytes_out: int = 0
+    bytes_in: int = 0
+    """Those of the site that sends, or receives, most in each exchange."""
 
-    @property
-    def sites(self) -> tuple[int, ...]:
-        """All participants, or the members that were settled on before."""
-        return self.request.members or self.request.participants
+    def send(self, messages: Messages, accept: Callable[[bytes], None], quorum: Quorum) -> Misses:
+        """One exchange. It accepts an answer if that site wrote it: a transport may mix them up."""
+        longest = 0
+
+        def keep(site: int, answer: bytes) -> None:
+            nonlocal longest
+            require(Header.read(Reader(answer)).sender == site, Code.BAD_MESSAGE, site)
+            accept(answer)
+            longest = max(longest, len(answer))
+
+        missing = self.exchange(messages, keep, quorum)
+        self.bytes_in += max(map(len, messages.values()), default=0)
+        self.bytes_out += longest
+        return missing
 
 
 class SecureSites:
@@ -92,33 +106,28 @@ class SecureSites:
         record = self.journal.recorded_round(number)
         if record is not None:
             return self._replay(record, bundle, without)
-        under_way, traffic = self._begin(number, bundle, without), Traffic()
+        request, encoding = self._begin(number, bundle, without)
         left_out = self.session_state.present & frozenset(without)
-        secure = self._start(number, bundle, under_way)
-        messages, keep = self._messages(secure, under_way), traffic.count(secure.accept_masked)
-        quorum = self._quorum(secure, under_way)
+        secure = self._start(request, encoding, bundle)
+        current = OpenRound(request, encoding, secure, self.exchange)
         try:
-            missing = self.exchange(traffic.put(messages), keep, quorum)
-            if missing.lacking:
-                messages = self._fuller(secure, messages, missing)
-                missing = self._with(missing, self.exchange(traffic.put(messages), keep, quorum))
-            self._settle(secure, under_way, missing)
-            opened = self._uncover(secure, traffic)
+            self._settle(current, self._collect(current))
+            opened = self._uncover(current)
         except RoundFailed as error:
-            self._transcribe(secure, under_way, is_void=True)
-            self._fail(number, under_way, bundle, error)
+            self._transcribe(current, is_void=True)
+            self._fail(current, bundle, error)
             raise
-        self._transcribe(secure, under_way, is_void=False)
+        self._transcribe(current, is_void=False)
         self._name_liars(secure)
-        result = self._finish(under_way.request, secure, opened, traffic)
+        result = self._finish(current, opened)
         self.session_state.present |= left_out
         return result
 
-    def _transcribe(self, secure: SecureSum, under_way: UnderWay, *, is_void: bool) -> None:
-        request, encoding = under_way.request, under_way.encoding
+    def _transcribe(self, current: OpenRound, *, is_void: bool) -> None:
+        request, encoding = current.request, current.encoding
         place = request.round, request.attempt, is_void, request.mode
         content = encoding.questions, encoding.definitions, request.participants
-        messages = shown_messages(secure.messages)
+        messages = shown_messages(current.secure.messages)
         self.journal.transcribe(TranscriptRound(*place, *content, messages))
 
     def _name_liars(self, secure: SecureSum) -> None:
@@ -149,12 +158,14 @@ class SecureSites:
             self.retry_policy.note(f"did not close ({error.code}): {error.site}")
         return last_words
 
-    def _begin(self, number: int, bundle: Sequence[Priced], without: LeftOut) -> UnderWay:
+    def _begin(
+        self, number: int, bundle: Sequence[Priced], without: LeftOut
+    ) -> tuple[AskedRound, Bundle]:
         """Makes the request of a round, or repeats the one that is under way."""
         request = self.journal.under_way()
         is_new = request is None or request.round != number
         if request is not None and not is_new and self._last_bundle is not None:
-            return UnderWay(request, self._last_bundle[1])
+            return request, self._last_bundle[1]
         if request is None or is_new:
             self.session_state.needs_session |= self.sender.is_full  # names go with their session
             self.session_state.renew(number, bundle)
@@ -167,50 +178,46 @@ class SecureSites:
             encoding = self._encode_again(request.attempt, request.digest, number, bundle)
             self.session_state.resumed(request.participants)
         self._last_bundle = number, encoding
-        return UnderWay(request, encoding)
+        return request, encoding
 
-    def _start(self, number: int, bundle: Sequence[Priced], under_way: UnderWay) -> SecureSum:
+    def _start(self, request: AskedRound, encoding: Bundle, bundle: Sequence[Priced]) -> SecureSum:
         selections = sum(item.noise is None for item in bundle)
         size = max(sum(item.size for item in bundle), 1)
-        questions, request = under_way.encoding.questions, under_way.request
-        sites, mode = request.participants, request.mode
-        return self.coordinator.start(questions, size, sites, selections, round=number, mode=mode)
+        place = request.participants, selections, request.round, request.mode
+        return self.coordinator.start(encoding.questions, size, *place)
 
-    def _messages(self, secure: SecureSum, under_way: UnderWay) -> Messages:
-        definitions = under_way.encoding.definitions
-        plain = secure.requests(dict.fromkeys(under_way.request.participants, definitions))
-        return {site: plain[site] for site in under_way.sites}
-
-    def _fuller(self, secure: SecureSum, messages: Messages, missing: Misses) -> Messages:
-        """Repeats the messages of silent sites; sites that lack a definition get all of them."""
-        whole = secure.requests(dict.fromkeys(missing.lacking, self.sender.everything()))
-        return {site: messages[site] for site in missing.silent} | whole
-
-    def _with(self, first: Misses, second: Misses) -> Misses:
-        restarts, slow = first.restarts | second.restarts, first.slow | second.slow
-        refusals = first.refusals | second.refusals
-        return replace(second, restarts=restarts, slow=slow, refusals=refusals)
-
-    def _quorum(self, secure: SecureSum, under_way: UnderWay) -> Quorum:
-        least = self._least(under_way)
+    def _collect(self, current: OpenRound) -> Misses:
+        """Asks for masked vectors; sites that lack a definition are sent all of them."""
+        secure, request, least = current.secure, current.request, self._least(current.request)
         longest = longest_answer(*secure.size, self.study.n_sites)
         asks = self.retry_policy.timing.asks
-        return Quorum(lambda more: len(secure.arrived) + more >= least, asks, longest=longest)
+        quorum = Quorum(lambda more: len(secure.arrived) + more >= least, asks, longest=longest)
+        definitions = dict.fromkeys(request.participants, current.encoding.definitions)
+        all_messages = secure.requests(definitions)
+        messages = {site: all_messages[site] for site in request.members or request.participants}
+        missing = current.send(messages, secure.accept_masked, quorum)
+        if not missing.lacking:
+            return missing
+        whole = secure.requests(dict.fromkeys(missing.lacking, self.sender.everything()))
+        again = {site: messages[site] for site in missing.silent}
+        again |= {site: whole[site] for site in missing.lacking}
+        return missing.then(current.send(again, secure.accept_masked, quorum))
 
-    def _least(self, under_way: UnderWay) -> int:
-        return len(under_way.request.members) or self.session_state.threshold
+    def _least(self, request: AskedRound) -> int:
+        return len(request.members) or self.session_state.threshold
 
-    def _settle(self, secure: SecureSum, under_way: UnderWay, missing: Misses) -> None:
+    def _settle(self, current: OpenRound, missing: Misses) -> None:
         """Fixes the members: the round is opened for these or for nobody."""
+        secure, members = current.secure, current.request.members
         waiting, n_arrived = missing.silent | missing.lacking, len(secure.arrived)
         self.session_state.doubt(missing.slow)
         self.session_state.exclude(missing.refusals)
         if missing.restarts:
             self.session_state.needs_session = True
             self.retry_policy.note("started anew", missing.restarts)
-        if n_arrived < self._least(under_way) <= n_arrived + len(waiting):
+        if n_arrived < self._least(current.request) <= n_arrived + len(waiting):
             self.session_state.end(waiting, f"round {secure.round}", n_arrived)
-        if under_way.request.members and secure.arrived != set(under_way.request.members):
+        if members and secure.arrived != set(members):
             raise RoundFailed(
                 f"round {secure.round}: sites that it was to be opened for were started anew. "
                 "Nothing was opened; the charge stays."
@@ -220,7 +227,8 @@ class SecureSites:
         if secure.mode is Mode.AT_ONCE:
             self.session_state.leave_out(waiting | missing.restarts | missing.refusals)
 
-    def _uncover(self, secure: SecureSum, traffic: Traffic) -> OpenedSum:
+    def _uncover(self, current: OpenRound) -> OpenedSum:
+        secure = current.secure
         messages, members = secure.close(), tuple(sorted(secure.arrived))
         if secure.mode is Mode.AT_ONCE:
             return secure.opened()
@@ -233,14 +241,13 @@ class SecureSites:
             return secure.missing() is None or more > 0
 
         if messages:
-            self._ask(secure, traffic, messages, secure.accept_signature, has_signatures)
-        self._ask(secure, traffic, secure.unmask(), secure.accept_shares, has_shares)
+            self._ask(current, messages, secure.accept_signature, has_signatures)
+        self._ask(current, secure.unmask(), secure.accept_shares, has_shares)
         return secure.opened()
 
     def _ask(
         self,
-        secure: SecureSum,
-        traffic: Traffic,
+        current: OpenRound,
         messages: Messages,
         accept: Callable[[bytes], None],
         is_met: Callable[[int], bool],
@@ -250,22 +257,22 @@ class SecureSites:
         Restarted sites answer for rounds that they have stored, once enough others have witnessed
         the set that they may open. A site that has not stored the round will never answer.
         """
+        secure = current.secure
 
-        def keep(answer: bytes) -> None:
+        def accept_or_doubt(answer: bytes) -> None:
             doubts = Header.read(Reader(answer)).kind is MessageKind.DOUBT
             (secure.accept_doubt if doubts else accept)(answer)
 
         secure.nonces.clear()
         short = longest_answer(0, 0, self.study.n_sites)
         quorum = Quorum(lambda more: is_met(more + len(secure.nonces)), 1, longest=short)
-        missing = self.exchange(traffic.put(messages), traffic.count(keep), quorum)
+        missing = current.send(messages, accept_or_doubt, quorum)
         doubtful = frozenset(secure.nonces)
         if doubtful and not is_met(0):
-            proven = self._prove(secure, traffic)
+            proven = self._prove(current)
             secure.nonces.clear()
             again = {site: messages[site] for site in proven}
-            keep_again = traffic.count(accept)
-            missing = self._with(missing, self.exchange(traffic.put(again), keep_again, quorum))
+            missing = missing.then(current.send(again, accept, quorum))
         self.session_state.doubt(missing.slow | doubtful)
         if is_met(0):
             return
@@ -280,42 +287,40 @@ class SecureSites:
         there = len(secure.arrived) - len(missing.silent)
         self.session_state.end(missing.silent, f"round {secure.round}", there)
 
-    def _prove(self, secure: SecureSum, traffic: Traffic) -> frozenset[int]:
+    def _prove(self, current: OpenRound) -> frozenset[int]:
         """The restarted sites for which enough others have witnessed the set."""
+        secure = current.secure
         self.retry_policy.note("asks for witnesses:", secure.nonces)
         asks, short = self.retry_policy.timing.asks, longest_answer(0, 0, self.study.n_sites)
         everybody = Quorum(lambda more: True, asks, longest=short)
-        take = traffic.count(secure.accept_witness)
-        self.exchange(traffic.put(secure.ask_witnesses()), take, everybody)
+        current.send(secure.ask_witnesses(), secure.accept_witness, everybody)
         proven = set[int]()
 
         def keep(site: int, answer: bytes) -> None:
             require(not answer, Code.BAD_MESSAGE, site)
             proven.add(site)
 
-        self.exchange(traffic.put(secure.proofs()), keep, everybody)
+        proofs = secure.proofs()
+        current.bytes_in += max(map(len, proofs.values()), default=0)
+        self.exchange(proofs, keep, everybody)
         return frozenset(proven)
 
-    def _finish(
-        self, request: AskedRound, secure: SecureSum, opened: OpenedSum, traffic: Traffic
-    ) -> RoundSum:
+    def _finish(self, current: OpenRound, opened: OpenedSum) -> RoundSum:
+        request, size = current.request, (current.bytes_out, current.bytes_in)
         selections = tuple(opened.selections[place] for place in opened.members)
-        bytes_out, bytes_in = traffic.total
-        result = RoundSum(opened.values, selections, bytes_out, bytes_in, opened.members)
+        result = RoundSum(opened.values, selections, *size, opened.members)
         outcome = RoundOutcome(request.round, request.attempt, request.digest, result)
         self.session_state.opened(opened.members)
-        self.journal.add_outcome(outcome, self.coordinator.heads, secure.receipts)
+        self.journal.add_outcome(outcome, self.coordinator.heads, current.secure.receipts)
         return result
 
-    def _fail(
-        self, number: int, under_way: UnderWay, bundle: Sequence[Priced], error: RoundFailed
-    ) -> None:
+    def _fail(self, current: OpenRound, bundle: Sequence[Priced], error: RoundFailed) -> None:
         if isinstance(error, BadShares):
             self.session_state.exclude(error.sites)
             self.retry_policy.note("dealt shares of another mask, proved; left out:", error.sites)
         self.session_state.failed(bundle)
         self.session_state.needs_session |= not isinstance(error, MissingVectors)
-        place = number, self.coordinator.attempt, _digest(under_way.encoding)
+        place = current.request.round, self.coordinator.attempt, _digest(current.encoding)
         outcome = RoundOutcome(*place, reason=str(error))
         self.journal.add_outcome(outcome, self.coordinator.heads, {})
 
@@ -350,33 +355,6 @@ class SecureSites:
                 "with the files and the release that the run was begun with, or begin a new run."
             )
         return encoding
-
-
-class Traffic:
-    """Bytes of the site that sends and receives most, exchange by exchange."""
-
-    def __init__(self) -> None:
-        self._out, self._in = list[int](), list[int]()
-
-    @property
-    def total(self) -> tuple[int, int]:
-        """Bytes sent and received by a site."""
-        return sum(self._out), sum(self._in)
-
-    def put(self, messages: Messages) -> Messages:
-        self._in.append(max(map(len, messages.values()), default=0))
-        self._out.append(0)
-        return messages
-
-    def count(self, accept: Callable[[bytes], None]) -> Accept:
-        """Accepts an answer if that site wrote it: a transport may mix messages up."""
-
-        def keep(site: int, answer: bytes) -> None:
-            require(Header.read(Reader(answer)).sender == site, Code.BAD_MESSAGE, site)
-            accept(answer)
-            self._out[-1] = max(self._out[-1], len(answer))
-
-        return keep
 
 
 def _digest(encoding: Bundle) -> str:

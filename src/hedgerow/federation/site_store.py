@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 
 from hedgerow.errors import ComputationFailed, LedgerBroken, ParameterError
 from hedgerow.federation.client import Computation
@@ -71,23 +72,6 @@ _STATEMENTS = tuple(
 )
 
 
-class StoreTables:
-    """The tables beside the ledger."""
-
-    def __init__(self, store: LedgerStore, secret: bytes) -> None:
-        self._tables = {
-            name: Table(store, name, _names(name), keys, secret)
-            for name, (_, keys) in _TABLES.items()
-        }
-
-    def __getattr__(self, name: str) -> Table:
-        return self._tables[name]
-
-    def check(self) -> None:
-        for table in self._tables.values():
-            table.check()
-
-
 def create_tables(store: LedgerStore) -> None:
     """Creates the tables of a new file, all or none; checks those of any other."""
     with store.transaction():
@@ -124,7 +108,7 @@ class PeerHeads:
     New heads stay in memory and are written with the next round: losing them costs evidence only.
     """
 
-    def __init__(self, store: LedgerStore, tables: StoreTables) -> None:
+    def __init__(self, store: LedgerStore, tables: SimpleNamespace) -> None:
         self._store, self._table = store, tables.peers
         self._news: dict[bytes, SignedHeader] = {}
 
@@ -168,7 +152,7 @@ class StudyStore:
         self,
         site_store: SiteStore,
         store: LedgerStore,
-        tables: StoreTables,
+        tables: SimpleNamespace,
         peers: PeerHeads,
         study: str,
     ) -> None:
@@ -366,12 +350,17 @@ class SiteStore:
         store.check()
         self.ledger = signed_ledger(store, identity, anchor)
         self._store, self._identity, self._lock = store, identity, lock
-        self._tables = StoreTables(store, identity.derive("rows of a store"))
+        secret = identity.derive("rows of a store")
+        tables = {
+            name: Table(store, name, _names(name), n, secret) for name, (_, n) in _TABLES.items()
+        }
+        self._tables = SimpleNamespace(**tables)
         self._peers = PeerHeads(store, self._tables)
         self._memories: dict[str, StudyStore] = {}
         create_tables(store)
         self.ledger.verify()
-        self._tables.check()
+        for table in tables.values():
+            table.check()
 
     @classmethod
     def open(

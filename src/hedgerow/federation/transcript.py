@@ -72,7 +72,7 @@ class TranscriptRound:
         require(void in (0, 1), Code.BAD_MESSAGE)
         mode = Mode.read(reader)
         questions, definitions, sites = reader.bytes_field(), reader.bytes_field(), reader.members()
-        messages = tuple(_fields(reader))
+        messages = tuple(reader.all_fields())
         return cls(number, attempt, bool(void), mode, questions, definitions, sites, messages)
 
     @property
@@ -123,7 +123,7 @@ class Transcript:
                 item = TranscriptRound.read(content)
                 self.rounds[item.number] = item
             case b"C":
-                self.last_words = tuple(_fields(reader))
+                self.last_words = tuple(reader.all_fields())
             case _:
                 raise SiteRefused("BadMessage")
 
@@ -193,8 +193,3 @@ def _records(path: Path) -> Iterator[tuple[bytes, bytes, int]]:
             if end > size:
                 return
             yield tag, file.read(length), end
-
-
-def _fields(reader: Reader) -> Iterable[bytes]:
-    while reader.remaining:
-        yield reader.bytes_field()

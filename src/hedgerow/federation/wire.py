@@ -11,9 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import struct
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from fractions import Fraction
@@ -38,6 +37,7 @@ from hedgerow.privacy.queries import Query
 from hedgerow.schema import regions
 from hedgerow.schema.grids import canonical_bytes
 from hedgerow.secagg.codes import Code
+from hedgerow.secagg.encoding import Reader, bytes_field
 
 # Strict parsing of JSON from outside, and concatenated blobs.
 
@@ -47,10 +47,6 @@ MOST_INTEGER_DIGITS = 80
 MOST_VALUES = 1 << 22
 """Values in one JSON text, counted before parsing: two bytes may become an object."""
 RATIONAL = re.compile(r"-?[0-9]{1,64}(/[0-9]{1,64})?")
-
-
-def pack_blobs(blobs: Sequence[bytes]) -> bytes:
-    return b"".join(struct.pack(">I", len(blob)) + blob for blob in blobs)
 
 
 def parse_json(text: bytes) -> Any:
@@ -105,16 +101,6 @@ def parse_rational(text: Any) -> Fraction:
     if not isinstance(text, str) or RATIONAL.fullmatch(text) is None:
         raise ParameterError("not a rational of at most 64 digits.")
     return Fraction(text)
-
-
-def unpack_blobs(data: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        (size,) = struct.unpack_from(">I", data, at)
-        if at + 4 + size > len(data):
-            raise ParameterError("a definition ends too soon.")
-        yield data[at + 4 : at + 4 + size]
-        at += 4 + size
 
 
 MOST_NAMES = 1 << 18
@@ -193,7 +179,7 @@ class Sender:
     def encode(self, bundle: Sequence[Query]) -> Bundle:
         before = len(self.blobs)
         questions = canonical_bytes([self._plain(query) for query in bundle])
-        return Bundle(questions, pack_blobs(list(self.blobs.values())[before:]))
+        return Bundle(questions, b"".join(map(bytes_field, [*self.blobs.values()][before:])))
 
     @property
     def is_full(self) -> bool:
@@ -206,7 +192,7 @@ class Sender:
 
     def everything(self) -> bytes:
         """All definitions of the key session, for a site that lacks some."""
-        return pack_blobs(list(self.blobs.values()))
+        return b"".join(map(bytes_field, self.blobs.values()))
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, _REPEATED):
@@ -310,14 +296,15 @@ class Receiver:
         result = _READ.get(key)
         if result is None:
             result = self._read(bundle)
-            _keep_last(key, result)
+            _READ.clear()
+            _READ[key] = result
         return list(result[0]), result[1]
 
     def _read(self, bundle: Bundle) -> _Read:
         additions: dict[str, Any] = {}
         reader = _Reading(self.definitions, additions)
         try:
-            for blob in unpack_blobs(bundle.definitions):
+            for blob in Reader(bundle.definitions).all_fields():
                 reader.define(blob)
             questions = parse_json(bundle.questions)
             return tuple(_query(reader.value(query)) for query in _check_list(questions)), additions
@@ -347,11 +334,6 @@ class Receiver:
 _Read = tuple[tuple[Query, ...], dict[str, Any]]
 _READ: dict[tuple[bytes, Bundle], _Read] = {}
 """The last bundle read, which other sites of the same process will read too."""
-
-
-def _keep_last(key: tuple[bytes, Bundle], result: _Read) -> None:
-    _READ.clear()
-    _READ[key] = result
 
 
 class _UnknownName(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -117,6 +117,11 @@ class Reader:
 
     def messages(self) -> tuple[bytes, ...]:
         return tuple(self.bytes_field() for _ in range(self.u16()))
+
+    def all_fields(self) -> Iterator[bytes]:
+        """Fields with their lengths, to the end."""
+        while self.remaining:
+            yield self.bytes_field()
 
     def capsules(self) -> dict[int, bytes]:
         return self.table(CAPSULE)
