@@ -125,7 +125,7 @@ def test_a_hidden_vector_is_the_spec_s(threshold):
         assert ours.own_share == spec.uint(theirs.shares[me], 32)
         assert ours.seeds == theirs.seeds
         for peer in theirs.sealed:  # what the spec sealed is opened by whom it is for
-            key = sites.joined[peer].key_from(sites.context, me)
+            key = sites.joined[peer].share_keys(sites.context, me)[1]
             share = open_share(key, sites.context, me, peer, theirs.sealed[peer])
             assert share == spec.uint(theirs.shares[peer], 32)
 

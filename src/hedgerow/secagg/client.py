@@ -62,7 +62,6 @@ from hedgerow.secagg.keys import (
 from hedgerow.secagg.masks import Int64
 from hedgerow.secagg.membership import (
     Heads,
-    MaskedVector,
     Membership,
     check_selections,
     check_vector,
@@ -179,7 +178,8 @@ class Site:
             require(same == (header.session_id, request, body.participants), Code.ROUND_ID_USED)
             return record.message
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
-        self._require_rounds_left()
+        sparse = self._parameters.sparse  # paid for out of delta for a fixed number of rounds
+        require(sparse is None or self._memory.rounds() < sparse.rounds, Code.BUDGET_REFUSED)
         site_session = self._membership.current(header.session_id)
         require(header.round > site_session.last_round, Code.OLD_ROUND)
         session = site_session.session
@@ -224,10 +224,14 @@ class Site:
         check_selections(selections)
         site_session = self._membership.current(fresh.session_id)
         site_session.use(fresh.round)
-        hidden = self._mask_vector(fresh, vector, site_session)
+        place = vector, site_session, fresh.context, fresh.participants
+        if fresh.mode is Mode.AT_ONCE:
+            hidden = hide_at_once(*place)
+        else:
+            hidden = hide(*place, self._parameters.neighborhood.threshold, self._entropy)
         body = replace(hidden.body, selections=selections).to_bytes()
-        place = fresh.run_id, fresh.session_id, fresh.round, COORDINATOR, ledger
-        message = self._author.seal(MessageKind.MASKED, body, *place)
+        header = fresh.run_id, fresh.session_id, fresh.round, COORDINATOR, ledger
+        message = self._author.seal(MessageKind.MASKED, body, *header)
         return StoredRound(
             run_id=fresh.run_id,
             session_id=fresh.session_id,
@@ -243,13 +247,6 @@ class Site:
             seeds=hidden.seeds,
             share_keys=hidden.share_keys,
         )
-
-    def _mask_vector(self, fresh: Fresh, vector: Int64, site_session: SiteSession) -> MaskedVector:
-        context, sites = fresh.context, fresh.participants
-        if fresh.mode is Mode.AT_ONCE:
-            return hide_at_once(vector, site_session, context, sites)
-        threshold = self._parameters.neighborhood.threshold
-        return hide(vector, site_session, context, sites, threshold, self._entropy)
 
     @one_at_a_time
     def sign_set(self, message: bytes) -> bytes:
@@ -380,11 +377,6 @@ class Site:
 
     def _require_open_run(self, header: Header) -> None:
         require(header.run_id == self._memory.current_run(), Code.RUN_SUPERSEDED)
-
-    def _require_rounds_left(self) -> None:
-        """A sparse graph is paid for out of delta for a fixed number of rounds."""
-        sparse = self._parameters.sparse
-        require(sparse is None or self._memory.rounds() < sparse.rounds, Code.BUDGET_REFUSED)
 
     def _record_of(self, header: Header) -> StoredRound:
         self._require_open_run(header)

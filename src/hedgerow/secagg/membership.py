@@ -241,13 +241,13 @@ def hide(
     shares = shamir.split(secret, threshold, [*peers, me], entropy)
     seeds = {peer: site_session.seed(context, peer) for peer in peers}
     total = _add_masks(vector, (masks.self_key(context, secret),), seeds, me)
-    ciphertexts = {peer: _seal_share(site_session, context, peer, shares[peer]) for peer in peers}
-    return MaskedVector(
-        Masked(total, context, masks.commitment(context, secret), ciphertexts),
-        own_share=shamir.to_bytes(shares[me]),
-        seeds=seeds,
-        share_keys={peer: site_session.key_from(context, peer) for peer in peers},
-    )
+    ciphertexts, share_keys = dict[int, bytes](), dict[int, bytes]()
+    for peer in peers:
+        key, share_keys[peer] = site_session.share_keys(context, peer)
+        share = shamir.to_bytes(shares[peer])
+        ciphertexts[peer] = seal_share(key, context, me, peer, share)
+    body = Masked(total, context, masks.commitment(context, secret), ciphertexts)
+    return MaskedVector(body, shamir.to_bytes(shares[me]), seeds, share_keys)
 
 
 def check_vector(vector: Int64) -> None:
@@ -272,8 +272,3 @@ def _add_masks(
     below = [seed for peer, seed in seeds.items() if peer < me]
     masks.fold(total, plus=[*self_keys, *above], minus=below)
     return total
-
-
-def _seal_share(site_session: SiteSession, context: bytes, peer: int, share: int) -> bytes:
-    key = site_session.key_to(context, peer)
-    return seal_share(key, context, site_session.me, peer, shamir.to_bytes(share))

@@ -254,7 +254,11 @@ class SecureSum:
     def opened(self) -> OpenedSum:
         """The sum without its masks, once the answers suffice."""
         if self.mode is Mode.AT_ONCE:
-            return self._open_at_once()
+            members = self._members()
+            if self._total[-LANES:].any():
+                raise MasksLeft(self.round)
+            values = masks.center(self._total[:-LANES].copy())
+            return OpenedSum(values, members, {}, dict(self._indices))
         reason = self.missing()
         if reason is not None:
             raise RoundFailed(
@@ -266,17 +270,8 @@ class SecureSum:
         self_keys = (masks.self_key(self.context, secret) for secret in secrets.values())
         total = self._total.copy()
         take_masks_off(total, self_keys, self._answers)
-        return OpenedSum(
-            masks.center(total), self._members(), dict(self._certificate), dict(self._indices)
-        )
-
-    def _open_at_once(self) -> OpenedSum:
-        """The masks have cancelled, which the two zeros confirm."""
-        members = self._members()
-        if self._total[-LANES:].any():
-            raise MasksLeft(self.round)
-        values = masks.center(self._total[:-LANES].copy())
-        return OpenedSum(values, members, {}, dict(self._indices))
+        certificate, indices = dict(self._certificate), dict(self._indices)
+        return OpenedSum(masks.center(total), self._members(), certificate, indices)
 
     def _read(self, message: bytes, kind: MessageKind) -> Envelope:
         envelope = self._run.read(message, kind, self.round)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from hedgerow.secagg.codes import Code, require
@@ -202,8 +202,7 @@ class SiteSession:
     def seed(self, context: bytes, peer: int) -> bytes:
         return pair_seed(self.roots[peer], context, self.me, peer)
 
-    def key_to(self, context: bytes, peer: int) -> bytes:
-        return share_key(self.roots[peer], context, self.me, peer)
-
-    def key_from(self, context: bytes, peer: int) -> bytes:
-        return share_key(self.roots[peer], context, peer, self.me)
+    def share_keys(self, context: bytes, peer: int) -> tuple[bytes, bytes]:
+        """Keys of the share for the peer, and of the share from it."""
+        key = partial(share_key, self.roots[peer], context)
+        return key(self.me, peer), key(peer, self.me)
