@@ -509,9 +509,7 @@ class TracedStore(StoreConsortium):
         if is_charge:
             body = Round(bytes([what]), (0, 1, 2)).to_bytes()
             return self.answer(0, forge(MessageKind.ROUND, body), np.zeros(2, np.int64))
-        signed = self.group.sites[0].sign_set(
-            forge(MessageKind.SURVIVORS, members_field(members))
-        )
+        signed = self.group.sites[0].sign_set(forge(MessageKind.SURVIVORS, members_field(members)))
         return signed if Envelope.parse(signed).header.kind is not MessageKind.DOUBT else b""
 
     def _stored(self, number: int) -> bytes:
