@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hedgerow.methods.blocks import histograms, leaves
-from hedgerow.methods.blocks.builder import LevelOrder, Node, TreePlan, grow
+from hedgerow.methods.blocks.builder import Node, TreePlan, grow
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
 from hedgerow.methods.blocks.scores import gini
 from hedgerow.methods.gubler import HistogramTree
@@ -139,7 +139,7 @@ class PublishedSaving(Method):
             rules, all_features(p), fraction_at, p * for_each, 1, bounds_of
         )
         ends = leaves.by_query(counts, lambda node: self.leaf_fraction)
-        plan = TreePlan(choose, LevelOrder(), self.max_depth, ends)
+        plan = TreePlan(choose, self.max_depth, ends)
         grown = yield from grow(plan, schema.names, rng)
         return TrainingResult(mean_of([grown.tree]), (grown,))
 

@@ -23,7 +23,6 @@ from sklearn.datasets import make_classification
 
 from hedgerow.methods import boosting_classes, boosting_numbers, forest, tree
 from hedgerow.methods.blocks import (
-    calibration,
     curves,
     fallback,
     leaves,
@@ -152,7 +151,7 @@ OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
         Constant("forest", forest, "forest_constants", SHARE, "sharpness"),
         Constant("leaning", leaves, "CLASSES_PER_NOISE"),
         Constant("forest", forest, "CALIBRATION_FRACTION", SHARE),
-        Constant("calibration", calibration, "EXPECTED_ERROR"),
+        Constant("calibration", forest, "EXPECTED_ERROR"),
     ),
     ("tree", CLASSES): (
         *COUNTING,
@@ -172,13 +171,13 @@ OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
         *TARGET,
         *ONE_FOREST,
         Constant("forest", forest, "MOST_LEAF_NOISE"),
-        Constant("levelling", calibration, "LEVEL_NOISE"),
+        Constant("levelling", fallback, "LEVEL_NOISE"),
     ),
     ("tree", NUMBERS): (
         *COUNTING,
         *TARGET,
         *ONE_TREE,
-        Constant("levelling", calibration, "LEVEL_NOISE"),
+        Constant("levelling", fallback, "LEVEL_NOISE"),
     ),
 }
 """Of each method and task, those that were varied. A constant stands where a method uses it."""

@@ -8,21 +8,23 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import ParameterError
-from hedgerow.methods.blocks import calibration, newton_steps, random_trees
+from hedgerow.methods import forest
 from hedgerow.methods.blocks import curves as smoothing
+from hedgerow.methods.blocks import newton_steps, random_trees
 from hedgerow.methods.blocks import random_trees as feature_draws
 from hedgerow.methods.blocks.boosting import Batch, DrawnTrees
-from hedgerow.methods.blocks.calibration import (
+from hedgerow.methods.blocks.curves import LARGEST_STEP, newton_step
+from hedgerow.methods.blocks.flow import run
+from hedgerow.methods.forest import (
     CALIBRATION_FRACTION,
     EDGES,
     MAX_CALIBRATION_FRACTION,
     ClassTotals,
+    GuidedForest,
     Line,
+    calibration_fraction,
     fit_line,
 )
-from hedgerow.methods.blocks.curves import LARGEST_STEP, newton_step
-from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.forest import GuidedForest, calibration_fraction
 from hedgerow.models.losses import FirstOrder, LogLoss, SquaredLoss, sigmoid
 from hedgerow.models.model import Additive, Curve, Output
 from hedgerow.privacy.queries import Answer, Binning, CurveNewton, Fractions
@@ -303,4 +305,4 @@ def test_a_forest_of_two_classes_says_probabilities_that_come_true():
 
 def test_edges_of_scores_rise_around_zero():
     assert list(EDGES) == sorted(set(EDGES))
-    assert len(calibration._middles()) == len(EDGES) + 1
+    assert len(forest._middles()) == len(EDGES) + 1

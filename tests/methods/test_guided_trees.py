@@ -8,24 +8,23 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.methods.blocks import gain_sampled
-from hedgerow.methods.blocks.boosting import Batch
+from hedgerow.methods.blocks import boosting
+from hedgerow.methods.blocks.boosting import Batch, GainSampledTrees, PastGains, gains_of_tests
 from hedgerow.methods.blocks.curves import FeatureEffects
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.gain_sampled import GainSampledTrees, PastGains, gains_of_tests
-from hedgerow.methods.blocks.guided_trees import (
-    NO_SPLIT,
-    feature_weights,
-    guided_skeletons,
-    on_last_level,
-    shapes_of,
-)
 from hedgerow.methods.blocks.newton_steps import Wiener
 from hedgerow.methods.blocks.random_trees import DrawableFeature, draw_trees
 from hedgerow.methods.blocks.surfaces import strongest
 from hedgerow.methods.blocks.tables import Belief
 from hedgerow.methods.blocks.target import declared_target
-from hedgerow.methods.forest import root_weights
+from hedgerow.methods.forest import (
+    NO_SPLIT,
+    feature_weights,
+    guided_skeletons,
+    on_last_level,
+    root_weights,
+    shapes_of,
+)
 from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.models.model import Additive
 from hedgerow.privacy.queries import Answer, Binning, Leaves
@@ -250,7 +249,7 @@ def test_of_noise_alone_no_test_is_expected_to_gain():
 
 
 def test_noise_that_is_not_taken_off_would_look_like_a_gain(monkeypatch):
-    monkeypatch.setattr(gain_sampled, "sampling_variance", lambda loss, h: np.zeros_like(h))
+    monkeypatch.setattr(boosting, "sampling_variance", lambda loss, h: np.zeros_like(h))
     rng, drawn = np.random.default_rng(0), []
     for _ in range(400):
         noisy = sums_of_test(np.zeros(8))
@@ -276,7 +275,7 @@ def test_chances_follow_gains_fade_and_leave_nobody_out():
     before = memory.chances
     assert np.isclose(before.sum(), 1.0)
     assert before[0] > 2.0 * before[1]
-    assert before.min() >= gain_sampled.FIRST_CHANCES / 3
+    assert before.min() >= boosting.FIRST_CHANCES / 3
     for _ in range(60):
         memory.learn([0, 1], np.array([0.0, 10.0]))
     assert memory.chances[1] > 2.0 * memory.chances[0]

@@ -12,7 +12,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.errors import DataError, ParameterError, PrivacyWarning
 from hedgerow.methods.blocks import target
-from hedgerow.methods.blocks.calibration import LEAST_TO_LEVEL, MOST_TO_LEVEL, BiasCorrection
+from hedgerow.methods.blocks.fallback import LEAST_TO_LEVEL, MOST_TO_LEVEL, BiasCorrection
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.target import (
     MOST_UNSEEN,

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.methods.blocks.calibration import ClassTotals, Line, _middles, fit_line
 from hedgerow.methods.blocks.curves import curve, log_prior
 from hedgerow.methods.blocks.leaves import complete_means, complete_proportions, shrink_to_all
 from hedgerow.methods.blocks.newton_steps import Averages, Steps, Wiener
+from hedgerow.methods.forest import ClassTotals, Line, _middles, fit_line
 from hedgerow.models.losses import LogLoss, SoftmaxLoss
 from hedgerow.privacy.queries import Answer, ClassCounts
 from support.worlds import TWO, VALUE, sample

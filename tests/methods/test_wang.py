@@ -16,7 +16,6 @@ from hedgerow.errors import ParameterError, UnsupportedQuery
 from hedgerow.methods.blocks import leaves
 from hedgerow.methods.blocks.builder import (
     ROOT,
-    BestFirst,
     Evidence,
     Node,
     SplitChoice,
@@ -346,25 +345,20 @@ def test_every_path_spends_the_whole_budget_and_no_more(method, seed, schema):
     assert all(node.spent <= 1 - method.leaf_fraction for node in ends)
 
 
-class OnceMore(BestFirst):
+class OnceMore(TreePlan):
     """The paper's loop: children of the last split are asked too, and never split."""
 
     def is_open(self, n_splits: int) -> bool:
         return n_splits <= self.max_splits
 
-    def take(self, pending, n_splits):
-        return BestFirst.take(self, pending, n_splits) if n_splits < self.max_splits else []
 
-
-@pytest.mark.parametrize(
-    ("frontier", "spent"), [(BestFirst(1), Fraction(1)), (OnceMore(1), Fraction(3, 2))]
-)
-def test_asking_the_children_of_the_last_split_would_break_the_budget(frontier, spent):
+@pytest.mark.parametrize(("kind", "spent"), [(TreePlan, Fraction(1)), (OnceMore, Fraction(3, 2))])
+def test_asking_the_children_of_the_last_split_would_break_the_budget(kind, spent):
     """Twin: a tree of M splits is then asked at depth M + 1, which sum_{d <= M} B(d) leaves out."""
     method = TopDown(max_splits=1, budget="even", min_fraction_split=0.0, min_gain=-10.0)
     grids, counts, dice = Grids(TWO, Binning.of_cells(TWO)), ClassCounts(2), Dice(1)
     ends = leaves.by_query(counts, lambda node: Fraction(1, 2))
-    plan = TreePlan(method._by_tables(grids, counts, dice), frontier, 2, ends)
+    plan = kind(method._by_tables(grids, counts, dice), 2, ends, max_splits=1)
     run(grow(plan, TWO.names, np.random.default_rng(0)), dice)
     assert worst_total(dice.charges) == spent
 

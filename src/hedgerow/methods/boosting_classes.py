@@ -32,6 +32,7 @@ from hedgerow.methods.blocks.boosting import (
     TREES_PER_ROUND,
     BatchPlan,
     DrawnTrees,
+    GainSampledTrees,
     Rounds,
     Splitting,
     boost,
@@ -39,7 +40,6 @@ from hedgerow.methods.blocks.boosting import (
 from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, even_stacking, shapes, stack
 from hedgerow.methods.blocks.fallback import needs_fallback, shares_or_mean
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
-from hedgerow.methods.blocks.gain_sampled import GainSampledTrees
 from hedgerow.methods.blocks.newton_steps import DEVIATION, MANY_CLASSES, Wiener
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import (
@@ -105,7 +105,6 @@ BATCH_DEVIATION = constant(0.25, unit="power", evidence="boosting.md#0160")
 """Leaves of trees that share a round are expected to lie further from zero by this power."""
 LEAST_CHANCE = constant(0.05, unit="chance")
 """Probability of a feature with a flat curve, before normalization."""
-RANDOM_BELOW = Gates(RANDOM_TREES_BELOW, RANDOM_BOOSTING_BELOW, RANDOM_TREES_BELOW_IF_PURE)
 
 
 @method(
@@ -172,7 +171,8 @@ class SmoothedBoost(Method):
         first_round = InitialRound.of(target, root_counts, schema, noise_model, root_counts.spent)
         if needs_fallback(first_round, noise_model):
             return (yield from shares_or_mean(first_round, schema, noise_model))
-        if is_signal_below(first_round, noise_model, RANDOM_BELOW):
+        gates = Gates(RANDOM_TREES_BELOW, RANDOM_BOOSTING_BELOW, RANDOM_TREES_BELOW_IF_PURE)
+        if is_signal_below(first_round, noise_model, gates):
             random_model = yield from GuidedForest().totally_random_model(
                 first_round, schema, noise_model, rng
             )

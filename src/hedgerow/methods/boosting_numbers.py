@@ -27,6 +27,7 @@ from hedgerow.methods.blocks.boosting import (
     TREES_PER_ROUND,
     Batch,
     BatchPlan,
+    GainSampledTrees,
     Rounds,
     boost,
     equal_sizes,
@@ -40,8 +41,6 @@ from hedgerow.methods.blocks.curves import (
     smooth_curve,
 )
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
-from hedgerow.methods.blocks.gain_sampled import GainSampledTrees
-from hedgerow.methods.blocks.guided_trees import Shape, guided_skeletons, on_last_level, shapes_of
 from hedgerow.methods.blocks.leaves import complete_means
 from hedgerow.methods.blocks.newton_steps import NoiseVariance, Steps
 from hedgerow.methods.blocks.private_bins import quantile_runs
@@ -66,7 +65,15 @@ from hedgerow.methods.blocks.target import (
     initial_rounds,
 )
 from hedgerow.methods.constants import constant
-from hedgerow.methods.forest import FOREST_FALLBACK, GuidedForest, root_weights
+from hedgerow.methods.forest import (
+    FOREST_FALLBACK,
+    GuidedForest,
+    Shape,
+    guided_skeletons,
+    on_last_level,
+    root_weights,
+    shapes_of,
+)
 from hedgerow.methods.method import Method, Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import SquaredLoss
@@ -524,7 +531,7 @@ class LearnedTables:
 
 
 def learn_tables(
-    count: private_bins.NoisyCount, stage: Stage, grids: Grids, paired: int, rng: Rng
+    count: private_bins.NoisyCount, stage: Stage, grids: Grids, n_columns: int, rng: Rng
 ) -> Flow[LearnedTables]:
     """Tables of all columns at once, gradient descent on curves and surfaces, tables of pairs."""
     effects = yield from _curves(count, stage, grids, rng)
@@ -550,7 +557,7 @@ def learn_tables(
     yield from stage.look(model)
     side = np.sqrt(count.records / (RECORDS_PER_CELL * max(count.deviation, 1e-9)))
     groups = int(np.clip(side, *SURFACE_GROUPS))
-    pairs = pair_surfaces(with_curves(effects, model, grids), grids, paired, groups)
+    pairs = pair_surfaces(with_curves(effects, model, grids), grids, n_columns, groups)
     together = -(-len(pairs) // SHARED_TABLE_ROUNDS) if stage.shares_rounds else 1
     rounds = Rounds(equal_sizes(len(pairs), max(together, 1)), SURFACES_FRACTION)
     update = partial(stage.update, rate=1.0, overlap=TABLES_OVERLAP)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
 from hedgerow.methods.blocks import medians
-from hedgerow.methods.blocks.builder import Chooser, LevelOrder, Node, TreePlan, grow
+from hedgerow.methods.blocks.builder import Chooser, Node, TreePlan, grow
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together
 from hedgerow.methods.blocks.histograms import HistogramRules
 from hedgerow.methods.blocks.leaves import by_one_sum, shrinkage_of
@@ -252,7 +252,7 @@ class MedianForest(Method):
         def tree(number: int, seed: int) -> Flow[LeafStatistics]:
             root = (Step(Fold("trees", self.n_estimators), number),) if folds else EVERYONE
             ends = by_one_sum(target, leaf_fraction, root, schema.names, shrinkage)
-            plan = TreePlan(choose, LevelOrder(), depth, ends)
+            plan = TreePlan(choose, depth, ends)
             return grow(plan, schema.names, np.random.default_rng(seed), Node(root))
 
         seeds = rng.integers(2**63, size=self.n_estimators).tolist()

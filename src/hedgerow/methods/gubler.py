@@ -10,9 +10,9 @@ from typing import Literal
 from hedgerow.errors import ParameterError
 from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
-from hedgerow.methods.blocks.builder import ROOT, Chooser, LevelOrder, Node, TreePlan, grow
+from hedgerow.methods.blocks.builder import ROOT, Chooser, Node, TreePlan, grow
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
-from hedgerow.methods.blocks.leaves import LeafBudget, by_leaf_budget
+from hedgerow.methods.blocks.leaves import by_leaf_budget
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.scores import gini
 from hedgerow.methods.blocks.screening import FeatureScreening, refined_chooser
@@ -234,10 +234,8 @@ class HistogramTree(Method):
                 schema, target, self.screening, self._node_fraction, least=self.min_samples_leaf
             )
         leaf_fraction = exact(self.leaf_fraction) / self._honest(len(schema.grids))
-        ends = by_leaf_budget(
-            target, LeafBudget(self.leaf_budget), leaf_fraction, shrinkage=self.shrinkage
-        )
-        plan = TreePlan(choose, LevelOrder(), self.max_depth, ends)
+        ends = by_leaf_budget(target, self.leaf_budget, leaf_fraction, shrinkage=self.shrinkage)
+        plan = TreePlan(choose, self.max_depth, ends)
         statistics = yield from grow(plan, schema.names, rng, root)
         return TrainingResult(mean_of([statistics.tree]), (statistics,))
 

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hedgerow.methods.base import PrivateClassifier, PrivateRegressor
-from hedgerow.methods.blocks.builder import LevelOrder, Node, TreePlan, grow
-from hedgerow.methods.blocks.calibration import LEVEL_ASKS
-from hedgerow.methods.blocks.fallback import bias_correction_of, needs_fallback, shares_or_mean
+from hedgerow.methods.blocks.builder import Node, TreePlan, grow
+from hedgerow.methods.blocks.fallback import (
+    LEVEL_ASKS,
+    bias_correction_of,
+    needs_fallback,
+    shares_or_mean,
+)
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
 from hedgerow.methods.blocks.leaves import (
     merge_equal_labels,
@@ -44,14 +48,10 @@ LEAST_ROWS = constant(5.0, unit="rows that a side must hold")
 DEPTH = constant(6, unit="levels of a tree", evidence="forests.md#0064")
 WEAK_DEPTH = constant(3, unit="levels", evidence="gates.md#0062")
 """Depth where noise is as large as the data."""
-RANDOM_SINGLE_TREE_BELOW = constant(
-    0.0, unit="rows per Gaussian noise of one sum", evidence="gates.md#0156"
-)
-"""Rows per Gaussian noise deviation of one sum below which one tree is totally random."""
 RANDOM_SINGLE_TREE_BELOW_IF_PURE = constant(
     300.0, unit="rows per Laplace noise of one sum", evidence="gates.md#0155"
 )
-"""The same for Laplace noise."""
+"""Rows per Laplace noise deviation of one sum below which one tree is totally random."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class TreeConstants:
 
     pieces: FeatureScreening
     leaf_fraction: Fraction = Fraction(1, 5)
-    max_depth: int = DEPTH
+    max_depth: int | None = None
 
 
 def usual_depth(schema: Schema) -> int:
@@ -108,9 +108,8 @@ class ScreenedTree(Method):
     def asks(self, schema: Schema) -> QueryKinds:
         kinds = initial_asks(schema) | sums(target_statistic(schema), Cells, Whole)
         # With so weak a signal regression returns the mean, so its trees are never totally random.
-        return kinds | (
-            LEVEL_ASKS if schema.target is not None else sums(target_statistic(schema), Leaves)
-        )
+        random_trees = sums(target_statistic(schema), Leaves)
+        return kinds | (LEVEL_ASKS if schema.target is not None else random_trees)
 
     def grid(self, schema: Schema) -> Schema:
         return fine_schema(schema)
@@ -137,19 +136,16 @@ class ScreenedTree(Method):
         bias_correction = bias_correction_of(first_round, schema, noise_model)
         if needs_fallback(first_round, noise_model):
             return (yield from shares_or_mean(first_round, schema, noise_model))
-        if is_signal_below(
-            first_round,
-            noise_model,
-            Gates(RANDOM_TREES_BELOW, RANDOM_SINGLE_TREE_BELOW, RANDOM_SINGLE_TREE_BELOW_IF_PURE),
-        ):
+        gates = Gates(RANDOM_TREES_BELOW, 0.0, RANDOM_SINGLE_TREE_BELOW_IF_PURE)
+        if is_signal_below(first_round, noise_model, gates):
             depth = self.max_depth or random_depth(first_round)
             (statistics,) = yield from draw_trees(schema, target, 1, depth, rest, rng)
             return self._finish(statistics)
         kept_back = bias_correction.fraction if bias_correction else Fraction(0)
         rest -= kept_back
         constants = tree_constants(first_round.signal, noise_model.is_pure)
-        deeper = usual_depth(schema) if constants.max_depth == DEPTH else constants.max_depth
-        depth = self.max_depth or deeper
+        usual = constants.max_depth or usual_depth(schema)
+        depth = self.max_depth or usual
         levels = rest * (1 - ROOT_FRACTION - constants.leaf_fraction) / max(depth - 1, 1)
 
         def fraction_at(node: Node) -> Fraction:
@@ -159,12 +155,11 @@ class ScreenedTree(Method):
             schema, target, constants.pieces, fraction_at, least=LEAST_ROWS, spent=1 - rest
         )
         ends = shrink_to_parents(target, unspent, shrinkage_of(target))
-        plan = TreePlan(choose, LevelOrder(), depth, ends)
+        plan = TreePlan(choose, depth, ends)
         statistics = yield from grow(plan, schema.names, rng, root)
         if bias_correction:
-            statistics = statistics.shift(
-                (yield from bias_correction.shift(Additive((0.0,), trees=(statistics.tree,))))
-            )
+            mean = Additive((0.0,), trees=(statistics.tree,))
+            statistics = statistics.shift((yield from bias_correction.shift(mean)))
         return self._finish(statistics)
 
     def _finish(self, statistics: LeafStatistics) -> TrainingResult:

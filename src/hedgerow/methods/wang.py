@@ -13,7 +13,6 @@ from hedgerow.methods.base import PrivateClassifier
 from hedgerow.methods.blocks import histograms
 from hedgerow.methods.blocks.builder import (
     ROOT,
-    BestFirst,
     Chooser,
     Node,
     SplitChoice,
@@ -23,7 +22,7 @@ from hedgerow.methods.blocks.builder import (
 )
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
 from hedgerow.methods.blocks.histograms import PATIENCE, above_of
-from hedgerow.methods.blocks.leaves import LeafBudget, by_leaf_budget
+from hedgerow.methods.blocks.leaves import by_leaf_budget
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.scores import entropy, full_gini, root_gini
 from hedgerow.methods.blocks.screening import FeatureScreening, refined_chooser
@@ -377,11 +376,11 @@ class TopDown(Method):
         choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
         ends = by_leaf_budget(
             target,
-            LeafBudget(self.leaf_budget),
+            self.leaf_budget,
             exact(self.leaf_fraction),
             shrinkage=self.shrinkage,
         )
-        plan = TreePlan(choose, BestFirst(self.max_splits), self._deepest, ends)
+        plan = TreePlan(choose, self._deepest, ends, self.max_splits)
         statistics = yield from grow(plan, schema.names, rng, root)
         return TrainingResult(mean_of([statistics.tree]), (statistics,))
 

@@ -11,17 +11,15 @@ Other growers share flows, queries, candidates, scores and leaf values, but not 
 | `greedy_trees`         | `builder.grow` with boosting's sums, many trees side by side        |
 | `layered`              | all open nodes of a level as arrays: forests of 1e5 nodes           |
 | `random_trees`         | drawn from public randomness: no node asks anything                 |
-| `guided_trees`         | all trees at once from the root's tables, as arrays in heap order   |
+| `methods.forest`       | all trees at once from the root's tables, as arrays in heap order   |
 | `methods.multiway`     | a child for every bin of the selected feature                       |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from operator import attrgetter
-from typing import Protocol, TypeVar
 
 from hedgerow.methods.blocks.flow import Flow, together
 from hedgerow.models.tree import MOST_LEAVES, Tree
@@ -51,14 +49,12 @@ class Belief:
     def of(self, features: tuple[int, ...]) -> Belief:
         """The same node, with fewer features in play."""
         keep = [self.features.index(f) for f in features]
-        return Belief(
-            features,
-            self.masses[keep],
-            self.variances[keep],
-            self.possible[keep],
-            self.totals,
-            self.total_variance,
-            self.split,
+        return replace(
+            self,
+            features=features,
+            masses=self.masses[keep],
+            variances=self.variances[keep],
+            possible=self.possible[keep],
         )
 
 
@@ -82,53 +78,6 @@ class Evidence:
     @staticmethod
     def of(belief: Belief, above: tuple[Evidence, ...] = ()) -> Evidence:
         return Evidence(belief.totals, belief.total_variance, above, belief)
-
-
-# Which open nodes are split next.
-
-N = TypeVar("N")
-_GAIN = attrgetter("gain")
-
-
-class Gains(Protocol):
-    @property
-    def gain(self) -> float: ...
-
-
-class Frontier(Protocol):
-    def is_open(self, n_splits: int) -> bool:
-        """Whether the node may still be split."""
-        ...
-
-    def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class LevelOrder:
-    """Splits all open nodes at once: one round per level."""
-
-    def is_open(self, n_splits: int) -> bool:
-        return True
-
-    def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]:
-        return list(pending)
-
-
-@dataclass(frozen=True, slots=True)
-class BestFirst:
-    """Splits the node with the largest gain, while splits are left (DP-TopDown, Algorithm 1)."""
-
-    max_splits: int
-
-    def is_open(self, n_splits: int) -> bool:
-        return n_splits < self.max_splits
-
-    def take(self, pending: Mapping[N, Gains], n_splits: int) -> Sequence[N]:
-        if not pending or not self.is_open(n_splits):
-            return []
-        # Iterating items avoids lookups, which would hash every path of the tree at every split.
-        most = max(map(_GAIN, pending.values()))
-        return [next(node for node, gains in pending.items() if gains.gain == most)]
 
 
 @dataclass(frozen=True)
@@ -178,10 +127,29 @@ LeafFlow = Callable[[Sequence[Node]], Flow[list[LeafValue]]]
 
 @dataclass(frozen=True)
 class TreePlan:
+    """How a tree grows: level by level, one round each, unless `max_splits` is given.
+
+    Then the node with the largest gain is split, while splits are left (DP-TopDown, Algorithm 1).
+    """
+
     choose: Chooser
-    frontier: Frontier
     max_depth: int
     leaves: LeafFlow
+    max_splits: int | None = None
+
+    def is_open(self, n_splits: int) -> bool:
+        """Whether a node may still be split."""
+        return self.max_splits is None or n_splits < self.max_splits
+
+    def take(self, pending: Mapping[Node, SplitChoice], n_splits: int) -> list[Node]:
+        """The nodes to split next."""
+        if self.max_splits is None:
+            return list(pending)
+        if not pending or n_splits >= self.max_splits:
+            return []
+        # Iterating items avoids lookups, which would hash every path of the tree at every split.
+        most = max(choice.gain for choice in pending.values())
+        return [next(node for node, choice in pending.items() if choice.gain == most)]
 
 
 def grow(plan: TreePlan, names: Sequence[str], rng: Rng, root: Node = ROOT) -> Flow[LeafStatistics]:
@@ -190,7 +158,7 @@ def grow(plan: TreePlan, names: Sequence[str], rng: Rng, root: Node = ROOT) -> F
     ends, unspent_parts, n_splits = list[Node](), list[float](), 0
     while fresh:
         # The number of leaves is limited: nodes that could not be split any more are not queried.
-        room = MOST_LEAVES - 1 - n_splits if plan.frontier.is_open(n_splits) else 0
+        room = MOST_LEAVES - 1 - n_splits if plan.is_open(n_splits) else 0
         able = [n for n in fresh if n.depth < plan.max_depth]
         ends += [n for n in fresh if n.depth >= plan.max_depth] + able[room:]
         asking = {n: plan.choose(n, rng) for n in able[:room]}
@@ -199,7 +167,7 @@ def grow(plan: TreePlan, names: Sequence[str], rng: Rng, root: Node = ROOT) -> F
         ends += [_after(n, c) for n, c in chosen.items() if isinstance(c, Stop)]
         pending |= {n: c for n, c in chosen.items() if isinstance(c, SplitChoice)}
         fresh = []
-        for node in plan.frontier.take(pending, n_splits)[:room]:
+        for node in plan.take(pending, n_splits)[:room]:
             choice = pending.pop(node)
             fresh += [node.child(choice, side) for side in (0, 1)]
             n_splits += 1
@@ -215,7 +183,7 @@ def _unspent_part(chosen: SplitChoice | Stop) -> float:
 
 
 def _after(node: Node, stop: Stop) -> Node:
-    return Node(node.region, node.depth, node.spent + stop.spent, node.unspent, node.evidence)
+    return replace(node, spent=node.spent + stop.spent)
 
 
 def assemble(

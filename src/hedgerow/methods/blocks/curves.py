@@ -74,7 +74,7 @@ class FeatureEffects:
     def curves(self, grids: Grids, weights: FloatArray) -> tuple[Curve, ...]:
         """The weighted curves, per cell instead of per bin."""
         effects = zip(self.features, self.values, weights, strict=True)
-        return tuple(by_cell(grids, j, w * v) for j, v, w in effects)
+        return tuple(curve_of_bins(grids, j, w * v) for j, v, w in effects)
 
     def start(self, grids: Grids, stacking: Stacking) -> Additive:
         """The weighted curves as a model."""
@@ -98,7 +98,7 @@ class FeatureEffects:
         return tuple(parts)
 
 
-def by_cell(grids: Grids, feature: int, values: FloatArray) -> Curve:
+def curve_of_bins(grids: Grids, feature: int, values: FloatArray) -> Curve:
     """A curve or some functions (B, k) of a feature's bins, as those of its cells."""
     rows = values[list(grids.binning.bins[feature])]
     return Curve(feature, tuple(map(tuple, rows.tolist())))

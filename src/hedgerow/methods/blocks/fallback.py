@@ -1,4 +1,4 @@
-"""Fallback by signal-to-noise ratio: class shares or the mean, with a warning.
+"""Where trees alone mislead: a fallback to class shares or the mean, and the bias of clipping.
 
 A model from tables that are all noise predicts worse than no model. Below the signal at which a
 method beats the class shares or the mean, it returns these.
@@ -6,28 +6,41 @@ method beats the class shares or the mean, it returns these.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from hedgerow.methods.blocks.calibration import BiasCorrection
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask
 from hedgerow.methods.blocks.target import (
     COUNT_IS_SEEN,
     InitialRound,
     RecordCount,
+    TargetShape,
     TrainingTarget,
     locate_target,
 )
 from hedgerow.methods.constants import constant
 from hedgerow.methods.method import TrainingResult, mean_of
+from hedgerow.models.losses import SquaredLoss
+from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import LeafStatistics
-from hedgerow.privacy.queries import SumQuery, Whole
+from hedgerow.privacy.queries import Gradients, SumQuery, Whole, sums
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import EVERYONE
-from hedgerow.schema.schema import Schema
+from hedgerow.schema.schema import Schema, Target
 
+MOST_TO_LEVEL = constant(Fraction(1, 10), unit="part of the budget", evidence="numbers.md#0119")
+"""Largest fraction of the budget for the shift of the mean."""
+LEAST_TO_LEVEL = constant(
+    Fraction(1, 100), unit="part of the budget, at least", evidence="numbers.md#0119"
+)
+LEVEL_NOISE = constant(0.05, unit="deviations of the target", evidence="numbers.md#0119")
+"""Noise of the shift, in deviations of the target, below which more budget is useless."""
+REACH = constant(4.0, unit="clipped ranges", evidence="numbers.md#0119")
+"""Width, in clipped ranges, within which a record's residual counts in full."""
+WEIGHT = constant(1e-3, unit="weight of the count that squared error sums besides")
 FALLBACK_BELOW = constant(2.0, unit="signal", evidence="gates.md#0036")
 """Signal below which even totally random trees predict worse than the class shares."""
 FALLBACK_BELOW_FOR_NUMBERS = constant(10.0, unit="signal", evidence="gates.md#0036")
@@ -146,3 +159,47 @@ def _words(target: TrainingTarget, records: RecordCount) -> str:
         f"uses no column. {count_words if records.is_seen else hidden}; ask with a larger "
         "epsilon, more records or fewer columns."
     )
+
+
+# Bias correction of a regression: what clipping the target cut away. Regression trees sum a target
+# clipped to the range in which most of it was seen. A tail below the noise lies outside it, and
+# then every leaf is too low. One sum of the residuals, over a range several times as wide as the
+# clip, estimates the bias; all leaves are shifted by it, shrunk by its noise (James and Stein
+# 1961).
+
+
+LEVEL_ASKS = sums(Gradients, Whole)
+
+
+@dataclass(frozen=True)
+class BiasCorrection:
+    """The last query and its budget fraction, both fixed before the trees are grown."""
+
+    target: Target
+    reach: float
+    rows: float
+    fraction: Fraction
+
+    @staticmethod
+    def of(
+        target: Target, shape: TargetShape, rows: float, noise_model: NoiseModel
+    ) -> BiasCorrection:
+        reach = min(REACH * (shape.high - shape.low), target.high - target.low)
+        most = BiasCorrection(target, reach, rows, MOST_TO_LEVEL)
+        noise = reach * np.sqrt(noise_model.variance(most._query(Additive((0.0,))))) / rows
+        target_noise = LEVEL_NOISE * (shape.high - shape.low) * np.sqrt(shape.spread)
+        part = min(float(noise / target_noise), 1.0)
+        part = part if noise_model.is_pure else part**2  # variance ~ fraction^-2 if Laplace
+        fraction = max(MOST_TO_LEVEL * Fraction(round(1000 * part), 1000), LEAST_TO_LEVEL)
+        return BiasCorrection(target, reach, rows, fraction)
+
+    def _query(self, at: Additive) -> SumQuery:
+        loss = SquaredLoss(self.target.low, self.target.high, self.reach, WEIGHT)
+        return SumQuery(EVERYONE, Gradients(loss, at), Whole(), self.fraction)
+
+    def shift(self, at: Additive) -> Flow[float]:
+        """The model's mean residual, shrunk by its noise."""
+        answer = yield from ask(self._query(at))
+        shift = -self.reach * float(answer.values[0, 0, 0]) / self.rows
+        noise = self.reach * float(np.sqrt(answer.variance)) / self.rows
+        return shift * max(1.0 - (noise / shift) ** 2, 0.0) if shift else 0.0

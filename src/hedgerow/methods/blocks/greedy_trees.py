@@ -17,7 +17,6 @@ from hedgerow.methods.blocks.builder import (
     Chooser,
     Evidence,
     LeafFlow,
-    LevelOrder,
     Node,
     SplitChoice,
     Stop,
@@ -162,7 +161,7 @@ class GreedyTrees:
         growing = {}
         for number in batch.numbers:
             choose = self._chooser(self.features(number, rng), batch)
-            plan = TreePlan(choose, LevelOrder(), self.depth, leaves_from_evidence(batch))
+            plan = TreePlan(choose, self.depth, leaves_from_evidence(batch))
             growing[number] = grow(plan, self.names, rng)
         statistics = yield from together(growing)
         return [with_noise(g, batch) for g in statistics.values()]
@@ -266,7 +265,7 @@ class OneFeatureTrees:
             yield from ()
             return self._best(node, table, batch.update, rng)
 
-        plan = TreePlan(choose, LevelOrder(), self.depth, leaves_from_evidence(batch))
+        plan = TreePlan(choose, self.depth, leaves_from_evidence(batch))
         return (yield from grow(plan, self.grids.schema.names, rng))
 
     def _sets(self, feature: int, live: BoolArray, rng: Rng) -> BoolArray:

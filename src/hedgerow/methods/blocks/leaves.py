@@ -6,9 +6,8 @@ proportions are p = (N + m p_parent) / (n + m), where m grows with the noise in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
 
 import numpy as np
@@ -23,7 +22,7 @@ from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.methods.constants import constant
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import MOST_OF_A_PART, LeafStatistics, LeafValue, of_proportions
-from hedgerow.privacy.queries import Answer, Leaves, Reply, Statistic, SumQuery, Whole
+from hedgerow.privacy.queries import Answer, Leaves, Statistic, SumQuery, Whole
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import EVERYONE, Region
 
@@ -51,16 +50,18 @@ def by_query(statistic: Statistic, fraction_of: Callable[[Node], Fraction]) -> L
     """One sum per leaf, in one round. `fraction_of` may give a leaf what its path did not spend."""
 
     def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
-        replies = yield [SumQuery(n.region, statistic, Whole(), fraction_of(n)) for n in ends]
-        return [_plain(reply) for reply in replies]
+        estimates = yield from _ask_ends(ends, statistic, fraction_of)
+        return [LeafValue(plain_proportions(masses), masses, v) for masses, v in estimates]
 
     return leaves
 
 
-def _plain(reply: Reply) -> LeafValue:
-    assert isinstance(reply, Answer)
-    masses = reply.values[0, 0]
-    return LeafValue(plain_proportions(masses), masses, reply.variance)
+def _ask_ends(
+    ends: Sequence[Node], statistic: Statistic, fraction_of: Callable[[Node], Fraction]
+) -> Flow[list[Estimate]]:
+    replies = yield [SumQuery(n.region, statistic, Whole(), fraction_of(n)) for n in ends]
+    answers = (reply for reply in replies if isinstance(reply, Answer))
+    return [(answer.values[0, 0], answer.variance) for answer in answers]
 
 
 Estimate = tuple[FloatArray, float]
@@ -85,21 +86,13 @@ def shrinkage_of(target: TrainingTarget) -> Shrinkage:
     return Shrinkage(2.0) if target.shape is None else Shrinkage(1.0 / target.shape.spread)
 
 
-class LeafBudget(Enum):
-    """The budget of a leaf: everything its path did not spend, or the leaf fraction alone."""
-
-    UNSPENT = "unspent"
-    FRACTION = "fraction"
-
-
 def by_leaf_budget(
-    target: TrainingTarget, budget: LeafBudget, fraction: Fraction, *, shrinkage: bool
+    target: TrainingTarget, budget: str, fraction: Fraction, *, shrinkage: bool
 ) -> LeafFlow:
-    """Leaf values queried with this budget, optionally shrunk towards their parents."""
-
-    def fraction_of(node: Node) -> Fraction:
-        return unspent(node) if budget is LeafBudget.UNSPENT else fraction
-
+    """Leaf values with the fraction alone or, if `budget` is 'unspent', all their path left over;
+    optionally shrunk towards their parents.
+    """
+    fraction_of = unspent if budget == "unspent" else lambda node: fraction
     if shrinkage:
         return shrink_to_parents(target, fraction_of, shrinkage_of(target))
     return by_query(target.statistic, fraction_of)
@@ -110,18 +103,14 @@ def shrink_to_parents(
 ) -> LeafFlow:
     """One sum per leaf, in one round; then consistency upwards and shrinkage downwards."""
 
-    def leaf_proportions_below(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
-        replies = yield [
-            SumQuery(n.region, target.statistic, Whole(), fraction_of(n)) for n in ends
-        ]
-        estimates = dict[Region, Estimate]()
-        for node, reply in zip(ends, replies, strict=True):
-            assert isinstance(reply, Answer)
-            estimates[node.region] = (np.maximum(reply.values[0, 0], 0.0), reply.variance)
+    def leaves(ends: Sequence[Node]) -> Flow[list[LeafValue]]:
+        answers = yield from _ask_ends(ends, target.statistic, fraction_of)
+        positive = [(np.maximum(masses, 0.0), variance) for masses, variance in answers]
+        estimates = dict(zip((node.region for node in ends), positive, strict=True))
         p = shrunk_proportions(consistent_upwards(estimates, _above(ends)), shrinkage)
-        return [target.leaf(p[n.region], *estimates[n.region]) for n in ends]
+        return [target.leaf(p[region], *own) for region, own in estimates.items()]
 
-    return leaf_proportions_below
+    return leaves
 
 
 def _above(ends: Sequence[Node]) -> dict[Region, Estimate]:
@@ -187,10 +176,9 @@ def shrink_to_all(masses: FloatArray, variance: float) -> tuple[FloatArray, Floa
 
 def level_sums(leaves: FloatArray) -> list[FloatArray]:
     """(T, 2^l, C) sums of the nodes of every level l, from the root down."""
-    levels = [leaves]
+    levels, (n_estimators, _, channels) = [leaves], leaves.shape
     while levels[0].shape[1] > 1:
-        n_estimators, n_nodes, channels = levels[0].shape
-        levels.insert(0, levels[0].reshape(n_estimators, n_nodes // 2, 2, channels).sum(axis=2))
+        levels.insert(0, levels[0].reshape(n_estimators, -1, 2, channels).sum(axis=2))
     return levels
 
 
@@ -208,14 +196,11 @@ def leaf_proportions(
     rows = leaves.sum(axis=-1)
     around = np.stack([rows, leaves[..., 1] - p * rows], axis=-1)
     noise = variance * (p**2 + (1.0 - p) ** 2)
-    tree_means = [
-        complete_means(tree, 2.0 * variance, noise, target.shape.spread, len(around))
-        for tree in around
-    ]
-    u = np.stack([p + mean for mean, _ in tree_means])
-    noise_of_means = np.stack([own for _, own in tree_means])
-    u = np.clip(u, 0.0, 1.0)
-    return np.stack([1.0 - u, u], axis=-1), np.stack([noise_of_means, noise_of_means], axis=-1)
+    spread, many = target.shape.spread, len(around)
+    trees = [complete_means(tree, 2.0 * variance, noise, spread, many) for tree in around]
+    means, deviations = (np.stack(part) for part in zip(*trees, strict=True))
+    u = np.clip(p + means, 0.0, 1.0)
+    return np.stack([1.0 - u, u], axis=-1), np.stack([deviations, deviations], axis=-1)
 
 
 def complete_proportions(
@@ -347,8 +332,6 @@ def sums_above(
 
 # Smaller trees at no charge: predicted classes stay, the tree has fewer nodes.
 
-LeafValues = dict[Region, LeafValue]
-
 
 def merge_equal_labels(statistics: LeafStatistics) -> LeafStatistics:
     """Merges sibling leaves that predict the same class, repeatedly.
@@ -357,7 +340,7 @@ def merge_equal_labels(statistics: LeafStatistics) -> LeafStatistics:
     winner. Probabilities become coarser.
     """
     leaves = dict(zip(statistics.tree.regions(), statistics.leaves, strict=True))
-    while pair := next(_mergeable(leaves), None):
+    while pair := _mergeable(leaves):
         left, right = (leaves.pop(region) for region in pair)
         leaves[pair[0][:-1]] = _merge_leaves(left, right)
     values = {region: leaf.value.tolist() for region, leaf in leaves.items()}
@@ -367,16 +350,15 @@ def merge_equal_labels(statistics: LeafStatistics) -> LeafStatistics:
     )
 
 
-def _mergeable(leaves: LeafValues) -> Iterator[tuple[Region, Region]]:
+def _mergeable(leaves: dict[Region, LeafValue]) -> tuple[Region, Region] | None:
     waiting: dict[Region, Region] = {}
     for region in leaves:
-        if not region:
-            return
         sibling = waiting.pop(region[:-1], None)
         if sibling is None:
             waiting[region[:-1]] = region
         elif np.argmax(leaves[region].value) == np.argmax(leaves[sibling].value):
-            yield sibling, region
+            return sibling, region
+    return None
 
 
 def _merge_leaves(left: LeafValue, right: LeafValue) -> LeafValue:

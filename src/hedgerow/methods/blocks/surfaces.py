@@ -24,7 +24,7 @@ from itertools import combinations
 
 import numpy as np
 
-from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, by_cell, probabilities
+from hedgerow.methods.blocks.curves import FeatureEffects, Stacking, curve_of_bins, probabilities
 from hedgerow.methods.blocks.flow import Flow, ask
 from hedgerow.methods.blocks.newton_steps import MANY_CLASSES
 from hedgerow.methods.blocks.private_bins import merge
@@ -247,24 +247,24 @@ def strongest(
         groups = np.empty(len(order), np.int64)
         groups[order] = merge(mass[order], max(float(mass.sum()) / n_groups, 1e-9))
         groupings.append(FeatureGroups(feature, mass, groups))
-    return [grouped for grouped in groupings if grouped.n_groups > 1]
+    return [column for column in groupings if column.n_groups > 1]
 
 
 def table_tree(grids: Grids, features: Sequence[FeatureGroups]) -> Tree:
     """A tree with one leaf per cell of the features' table; the last feature varies fastest."""
 
-    def balanced(grouped: FeatureGroups, low: int, high: int, leaf: Nodes) -> Nodes:
+    def balanced(column: FeatureGroups, low: int, high: int, leaf: Nodes) -> Nodes:
         """A balanced tree over the groups `low` to `high`, each of which ends in `leaf`."""
         if low == high:
             return leaf
         middle = (low + high) // 2
-        test = grids.split(grouped.feature, grouped.groups <= middle)
-        left = balanced(grouped, low, middle, leaf)
-        return [test, *left, *balanced(grouped, middle + 1, high, leaf)]
+        test = grids.split(column.feature, column.groups <= middle)
+        left = balanced(column, low, middle, leaf)
+        return [test, *left, *balanced(column, middle + 1, high, leaf)]
 
     nodes: Nodes = [()]
-    for grouped in reversed(features):
-        nodes = balanced(grouped, 0, grouped.n_groups - 1, nodes)
+    for column in reversed(features):
+        nodes = balanced(column, 0, column.n_groups - 1, nodes)
     return Tree.of_preorder(grids.schema.names, nodes)
 
 
@@ -277,9 +277,9 @@ def _terms(effects: FeatureEffects, stacking: Stacking, grids: Grids, slope: Slo
     terms = [(place, ALONE) for place in range(len(functions))]
     priors = (PRIOR_OF_CURVES * importance).tolist()
     first, paired = len(functions), strongest(grids, effects, weighted, slope.paired, groups)
-    places = [effects.features.index(grouped.feature) for grouped in paired]
-    for grouped, place in zip(paired, places, strict=True):
-        functions.append(_of_groups(grids, grouped, _direction(effects, place), most))
+    places = [effects.features.index(column.feature) for column in paired]
+    for column, place in zip(paired, places, strict=True):
+        functions.append(_of_groups(grids, column, _direction(effects, place), most))
     pairs = list(combinations(range(len(paired)), 2))
     for a, b in pairs:
         terms.append((first + a, first + b))
@@ -293,7 +293,7 @@ def _of_bins(grids: Grids, effects: FeatureEffects, place: int, most: int) -> Cu
     feature, values = effects.features[place], _direction(effects, place)
     is_ordered = grids.grid(feature).kind is ColumnKind.NUMERIC
     functions = orthonormal_functions(values, effects.masses[place], is_ordered, most)
-    return by_cell(grids, feature, functions)
+    return curve_of_bins(grids, feature, functions)
 
 
 def _direction(effects: FeatureEffects, place: int) -> FloatArray:
@@ -305,12 +305,12 @@ def _direction(effects: FeatureEffects, place: int) -> FloatArray:
     return np.asarray(values @ np.linalg.svd(weighted, full_matrices=False)[2][0])
 
 
-def _of_groups(grids: Grids, grouped: FeatureGroups, values: FloatArray, most: int) -> Curve:
-    mass = np.maximum(grouped.mass, 1e-9)
-    total = np.asarray(np.bincount(grouped.groups, mass), np.float64)
-    means = np.bincount(grouped.groups, mass * values) / total
+def _of_groups(grids: Grids, column: FeatureGroups, values: FloatArray, most: int) -> Curve:
+    mass = np.maximum(column.mass, 1e-9)
+    total = np.asarray(np.bincount(column.groups, mass), np.float64)
+    means = np.bincount(column.groups, mass * values) / total
     functions = orthonormal_functions(means, total, True, most)  # ordered by the curve
-    return by_cell(grids, grouped.feature, functions[grouped.groups])
+    return curve_of_bins(grids, column.feature, functions[column.groups])
 
 
 def descend_gradient(
@@ -425,15 +425,15 @@ class Surfaces:
 
     @cached_property
     def trees(self) -> list[NoisyTree]:
-        first = 1 + len(self.start.curves)
-        cells = zip(self._values[first:], self._noise[first:], strict=True)
+        many = len(self.start.curves)
+        cells = zip(self._values[1 + many :], self._noise[1 + many :], strict=True)
         out = []
-        terms = zip(self.terms.terms[first - 1 :], self.terms.pairs, cells, strict=True)
-        for (a, b), (one, other), (values, noise) in terms:
-            rows, columns = self._of_groups(a, one), self._of_groups(b, other)
+        terms = zip(self.terms.terms[many:], self.terms.pairs, cells, strict=True)
+        for (a, b), (first, second), (values, noise) in terms:
+            rows, columns = self._of_groups(a, first), self._of_groups(b, second)
             width = int(self.descent.basis.groups[b].max()) + 1
             places = (width * rows[:, None] + columns[None, :]).ravel()
-            tree = table_tree(self.grids, (one, other)).with_values(canonical(values[places]))
+            tree = table_tree(self.grids, (first, second)).with_values(canonical(values[places]))
             out.append(NoisyTree(tree, noise[places]))
         return out
 
@@ -461,8 +461,8 @@ class Surfaces:
     def _groups(self, place: int) -> IntArray:
         return np.asarray(self.descent.basis.groups[place], np.int64)
 
-    def _of_groups(self, place: int, grouped: FeatureGroups) -> IntArray:
+    def _of_groups(self, place: int, column: FeatureGroups) -> IntArray:
         """The basis's index of each group of a column."""
-        cells = grouped.groups[np.asarray(self.grids.binning.bins[grouped.feature])]
-        firsts = [int(np.flatnonzero(cells == g)[0]) for g in range(grouped.n_groups)]
+        cells = column.groups[np.asarray(self.grids.binning.bins[column.feature])]
+        firsts = [int(np.flatnonzero(cells == g)[0]) for g in range(column.n_groups)]
         return self._groups(place)[firsts]

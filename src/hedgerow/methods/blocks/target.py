@@ -97,12 +97,8 @@ def recount_if_unclear(first: RecordCount) -> Flow[RecordCount]:
     if first.is_seen:
         return first
     second = RecordCount.of((yield from ask(count_query(AGAIN_FRACTION))), AGAIN_FRACTION)
-    number, variance = inverse_variance(
-        [
-            (np.array([record_count.number]), record_count.deviation**2)
-            for record_count in (first, second)
-        ]
-    )
+    both = [(np.array([count.number]), count.deviation**2) for count in (first, second)]
+    number, variance = inverse_variance(both)
     return RecordCount(float(number[0]), float(np.sqrt(variance)), first.spent + second.spent)
 
 
@@ -112,8 +108,6 @@ def recount_if_unclear(first: RecordCount) -> Flow[RecordCount]:
 # variance. So cells are counted at five widths (a tree of counts; Hay et al. 2010), from the widest
 # down: a cell that exceeds its noise is divided, one that does not is left out, and where no part
 # of a cell exceeds its noise its mass is spread over it.
-
-TARGET_CELLS = WIDTHS[-1]
 
 
 @dataclass(frozen=True)
@@ -146,13 +140,9 @@ class TargetShape:
 def target_queries(target: Target, is_pure: bool, fraction: Fraction) -> list[SumQuery]:
     """Counts of the target's cells, one query per width; `fraction` is for all of them."""
     widths = PURE_WIDTHS if is_pure else WIDTHS
-    groups = [TargetCells(target_edges(target, n)) for n in widths]
-    return [SumQuery(EVERYONE, Count(), by, fraction / len(widths)) for by in groups]
-
-
-def target_edges(target: Target, n_cells: int) -> tuple[float, ...]:
-    edges = np.linspace(target.low, target.high, n_cells + 1)[1:-1]
-    return tuple(float(edge) for edge in edges)
+    edges = [np.linspace(target.low, target.high, n + 1)[1:-1].tolist() for n in widths]
+    each = fraction / len(widths)
+    return [SumQuery(EVERYONE, Count(), TargetCells(tuple(inner)), each) for inner in edges]
 
 
 def target_shape(
@@ -170,9 +160,9 @@ def target_shape(
 
 def evenly_spread(target: Target) -> TargetShape:
     """A uniform distribution over the public range, where nothing was asked."""
-    edges = np.linspace(target.low, target.high, TARGET_CELLS + 1)
+    edges = np.linspace(target.low, target.high, WIDTHS[-1] + 1)
     middles = (edges[:-1] + edges[1:]) / 2.0
-    return TargetShape(middles, np.ones(TARGET_CELLS), target.low, target.high)
+    return TargetShape(middles, np.ones(WIDTHS[-1]), target.low, target.high)
 
 
 def masses(
@@ -195,14 +185,12 @@ def _average_widths(
     counts: Sequence[FloatArray], variance: float
 ) -> list[tuple[FloatArray, float]]:
     """Each width's counts averaged with the sums of the finer ones; the widest first."""
-    finest = (counts[-1], variance)
-    estimates = [finest]
+    estimates = [(counts[-1], variance)]
     for mine in reversed(counts[:-1]):
         finer, noise = estimates[0]
         parts = finer.reshape(len(mine), -1)
-        estimates.insert(
-            0, inverse_variance([(mine, variance), (parts.sum(axis=1), noise * parts.shape[1])])
-        )
+        below = parts.sum(axis=1), noise * parts.shape[1]
+        estimates.insert(0, inverse_variance([(mine, variance), below]))
     return estimates
 
 
@@ -260,9 +248,14 @@ class InitialRound:
         spent: Fraction,
         rounds: int = 1,
     ) -> InitialRound:
-        signal = records.positive / full_noise(schema, target, noise_model)
-        sure = records.positive / sum_noise(target, noise_model)
-        return InitialRound(target, records, signal, sure, spent, rounds)
+        def per_noise(by: Cells | Whole) -> float:
+            """Rows per noise deviation of a cell, all channels, at the full budget."""
+            query = SumQuery(EVERYONE, target.statistic, by, Fraction(1))
+            noise = np.sqrt(target.channels * noise_model.variance(query))
+            return records.positive / max(float(noise), 1e-12)
+
+        every = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
+        return InitialRound(target, records, per_noise(every), per_noise(Whole()), spent, rounds)
 
     @property
     def rows(self) -> float:
@@ -329,22 +322,3 @@ def declared_target(schema: Schema) -> TrainingTarget:
     if schema.target is None:
         return TrainingTarget(ClassCounts(len(schema.classes or ())))
     return target_within(evenly_spread(schema.target))
-
-
-def full_noise(schema: Schema, target: TrainingTarget, noise_model: NoiseModel) -> float:
-    """Noise deviation of a cell in the tables of all features, all channels, at full budget."""
-    every = Cells(tuple(range(len(schema.grids))), Binning.of_cells(schema))
-    return _noise_of_all_channels(
-        SumQuery(EVERYONE, target.statistic, every, Fraction(1)), noise_model
-    )
-
-
-def sum_noise(target: TrainingTarget, noise_model: NoiseModel) -> float:
-    """Noise deviation of one sum over all records, all channels, at full budget."""
-    return _noise_of_all_channels(
-        SumQuery(EVERYONE, target.statistic, Whole(), Fraction(1)), noise_model
-    )
-
-
-def _noise_of_all_channels(query: SumQuery, noise_model: NoiseModel) -> float:
-    return max(float(np.sqrt(query.statistic.channels * noise_model.variance(query))), 1e-12)
