@@ -16,7 +16,7 @@ from hedgerow.methods.blocks import histograms
 from hedgerow.methods.blocks.builder import Node
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.scores import gini
-from hedgerow.methods.blocks.tables import Tables, gather, totals
+from hedgerow.methods.blocks.tables import Tables, gather
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import LATTICE, Binning, BoundQuery, Cells, ClassCounts, SumQuery
@@ -253,7 +253,7 @@ def test_gathered_tables_have_the_total_of_their_parts():
     a, b = one_feature((4, 2), 9.0), replace(one_feature((8, 6), 9.0), features=(1,), n_bins=(7,))
     both = gather([a, b])
     assert both.features == (0, 1)
-    mean, _ = totals(both)
+    mean, _ = both.total
     weights = np.array([1 / 9, 1 / 7])
     expected = (weights @ np.array([[4, 2], [8, 6]])) / weights.sum()
     np.testing.assert_allclose(mean, expected)

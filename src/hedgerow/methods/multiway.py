@@ -8,7 +8,7 @@ hold proportions, which the forest averages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -131,24 +131,21 @@ class MultiwayForestMethod(MultiwayForest):
         def tree(draws: Rng) -> Flow[LeafStatistics]:
             level, ends = [parting.root], list[Region]()
             for _ in range(self.max_depth):
-                asking = {b: parting.below(b, self._draw_features(b, draws)) for b in level}
+                asking = {}
+                for branch in level:  # each draws the features that it considers
+                    order = draws.permutation(np.asarray(branch.features, np.int64)).tolist()
+                    features = tuple(sorted(order[: self.max_features]))
+                    asking[branch] = parting.below(branch, features)
                 children_of = yield from together(asking)
                 ends += [b.region for b, children in children_of.items() if not children]
                 level = [child for children in children_of.values() for child in children]
-            masses, variance = yield from _sums(
-                schema, target, [*ends, *(b.region for b in level)], half
-            )
+            regions = [*ends, *(b.region for b in level)]
+            masses, variance = yield from _sums(schema, target, regions, half)
             return _tree_statistics(schema, target, masses, variance)
 
         seeds = rng.integers(2**63, size=self.n_estimators)
         flows = {number: tree(np.random.default_rng(seed)) for number, seed in enumerate(seeds)}
-        trees = yield from together(flows)
-        return _forest(list(trees.values()))
-
-    def _draw_features(self, branch: Branch, rng: Rng) -> tuple[int, ...]:
-        """Draws the features that a node considers."""
-        order: list[int] = rng.permutation(np.asarray(branch.features, np.int64)).tolist()
-        return tuple(sorted(order[: self.max_features]))
+        return (yield from _forest(flows))
 
 
 @method(
@@ -192,12 +189,8 @@ class PrunedMultiwayForest(MultiwayForest):
         fraction = Fraction(1, self.n_estimators * (2 * self.max_depth + 1))
         parting = Parting(schema, Scoring(Score.GINI), fraction, self.n_bins)
         roots = yield from self._roots(parting)
-        flows = {
-            number: self._tree(schema, target, parting, children, fraction)
-            for number, children in enumerate(roots)
-        }
-        trees = yield from together(flows)
-        return _forest(list(trees.values()))
+        trees = (self._tree(schema, target, parting, root, fraction) for root in roots)
+        return (yield from _forest(dict(enumerate(trees))))
 
     def _roots(self, parting: Parting) -> Flow[list[list[Branch]]]:
         """The children of each tree's root."""
@@ -205,9 +198,8 @@ class PrunedMultiwayForest(MultiwayForest):
         for _ in range(self.n_estimators):
             children = yield from parting.below(parting.root, free_features)
             root_features = set(free_features) - set(children[0].features)
-            free_features = (
-                tuple(f for f in free_features if f not in root_features) or parting.root.features
-            )
+            left = tuple(f for f in free_features if f not in root_features)
+            free_features = left or parting.root.features
             roots.append(children)
         return roots
 
@@ -227,11 +219,8 @@ class PrunedMultiwayForest(MultiwayForest):
             leaf_masses |= {b.region: masses[b.region] for b in level}
             large = [b for b in level if leaf_masses[b.region].sum() >= self.min_samples_split]
             most = (MOST_LEAVES - len(regions)) // parting.widest
-            asking = {
-                b: parting.below(b, b.features)
-                for b in large[:most]  # the number of leaves is limited
-                if depth < self.max_depth
-            }
+            able = large[:most] if depth < self.max_depth else []  # the leaves are limited
+            asking = {b: parting.below(b, b.features) for b in able}
             children_of = yield from together(asking)
             families |= {b: children for b, children in children_of.items() if children}
             ends += [b.region for b in level if b not in families]
@@ -252,13 +241,8 @@ def _prune(
             and impurity >= gini(masses[parent.region])
         ):
             del remaining_families[parent]
-    leaves = [
-        c
-        for children in remaining_families.values()
-        for c in children
-        if c not in remaining_families
-    ]
-    return {leaf.region: masses[leaf.region] for leaf in leaves}
+    nodes = (c for children in remaining_families.values() for c in children)
+    return {c.region: masses[c.region] for c in nodes if c not in remaining_families}
 
 
 @dataclass(frozen=True)
@@ -285,8 +269,7 @@ class Parting:
 
     @cached_property
     def root(self) -> Branch:
-        n_known = [n_bins - 1 for n_bins in self.grids.binning.n_bins]
-        return Branch(EVERYONE, tuple(f for f, n in enumerate(n_known) if n > 1))
+        return Branch(EVERYONE, self.grids.active)
 
     @cached_property
     def widest(self) -> int:
@@ -296,13 +279,11 @@ class Parting:
     @cached_property
     def chains(self) -> dict[int, MultiwaySplit]:
         """A test for each bin of a feature but the last, which also holds `missing`."""
-        return {
-            f: MultiwaySplit(
-                tuple(self.grids.split(f, row) for row in np.eye(n, dtype=bool)[: n - 2])
-            )
-            for f, n in enumerate(self.grids.binning.n_bins)
-            if f in self.root.features
-        }
+        chains = {}
+        for f in self.root.features:
+            alone = np.eye(n := self.grids.binning.n_bins[f], dtype=bool)[: n - 2]
+            chains[f] = MultiwaySplit(tuple(self.grids.split(f, row) for row in alone))
+        return chains
 
     def below(self, branch: Branch, features: Sequence[int]) -> Flow[list[Branch]]:
         """The children of a node by the feature it selects; none if there is no feature left."""
@@ -328,17 +309,14 @@ def _sums(
 def _tree_statistics(
     schema: Schema, target: TrainingTarget, masses: dict[Region, FloatArray], variance: float
 ) -> LeafStatistics:
-    leaf_of_region = {r: target.leaf(plain_proportions(m), m, variance) for r, m in masses.items()}
-    tree = Tree.build(
-        schema.names, {region: leaf.value.tolist() for region, leaf in leaf_of_region.items()}
-    )
-    return LeafStatistics(tree, tuple(leaf_of_region[region] for region in tree.regions()))
+    leaves = {r: target.leaf(plain_proportions(m), m, variance) for r, m in masses.items()}
+    tree = Tree.build(schema.names, {r: leaf.value.tolist() for r, leaf in leaves.items()})
+    return LeafStatistics(tree, tuple(leaves[region] for region in tree.regions()))
 
 
-def _forest(statistics: Sequence[LeafStatistics]) -> TrainingResult:
-    return TrainingResult(
-        mean_of([tree_statistics.tree for tree_statistics in statistics]), tuple(statistics)
-    )
+def _forest(trees: Mapping[int, Flow[LeafStatistics]]) -> Flow[TrainingResult]:
+    statistics = tuple((yield from together(trees)).values())
+    return TrainingResult(mean_of([part.tree for part in statistics]), statistics)
 
 
 def score_of(schema: Schema) -> Score:

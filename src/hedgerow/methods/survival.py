@@ -33,7 +33,7 @@ from hedgerow.methods import boosting_classes as classes
 from hedgerow.methods.base import PrivateEstimator, StagedTrees
 from hedgerow.methods.blocks import curves, private_bins, random_trees
 from hedgerow.methods.blocks.boosting import DrawnTrees, Rounds, boost, equal_sizes
-from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together
+from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, both
 from hedgerow.methods.blocks.newton_steps import Wiener
 from hedgerow.methods.blocks.sizes import QUERY, Scale
 from hedgerow.methods.blocks.tables import ask_tables
@@ -47,7 +47,6 @@ from hedgerow.models.survival import RiskTable, SurvivalCurve, concordance, inte
 from hedgerow.models.uncertainty import ScoreNoise
 from hedgerow.privacy.bundles import NUMBER, Size
 from hedgerow.privacy.queries import (
-    Binning,
     Cells,
     Count,
     CurveNewton,
@@ -154,14 +153,13 @@ class SurvivalBoost(classes.SmoothedBoost):
         if one_curve:
             part = min(ONE_CURVE_FRACTION, 1 - noisy_count.count.spent)
         cells = yield from first_look(schema, noisy_count, part * FIRST_LOOK_FRACTION)
-        edges = interval_edges(*cells, noisy_count, part * (1 - FIRST_LOOK_FRACTION))
-        time_table = count_times(edges, noisy_count, part * (1 - FIRST_LOOK_FRACTION))
+        of_times = part * (1 - FIRST_LOOK_FRACTION)
+        edges = interval_edges(*cells, noisy_count, of_times)
+        time_table = count_times(edges, noisy_count, of_times)
         if one_curve:
             return everybody((yield from time_table))
         bins = private_bins.bins_by_count(schema, noisy_count)
-        times, binning = (yield from together({"times": time_table, "bins": bins})).values()
-        assert isinstance(times, SurvivalCurve)
-        assert isinstance(binning, Binning)
+        times, binning = yield from both(time_table, bins)
         grids = Grids(schema, binning)
         if not grids.active:
             return everybody(times)
@@ -170,8 +168,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         trees = rest * classes.for_trees(strength, 2)
         stacking = (rest - trees) * classes.STACK_PART
         loss = OddsLoss(times.edges, times.odds)
-        gradients = Gradients(loss, Additive((0.0,)))
-        by = Cells(grids.active, binning)
+        gradients, by = Gradients(loss, Additive((0.0,))), Cells(grids.active, binning)
         tables = yield from ask_tables(EVERYONE, gradients, by, rest - trees - stacking)
         shapes = curves.gradient_shapes(grids, tables, loss)
         stack = yield from stack_curves(shapes, grids, loss, stacking)
@@ -180,8 +177,12 @@ class SurvivalBoost(classes.SmoothedBoost):
         scores = yield from score_distribution(score, stack.shift, spread, SCORE_FRACTION)
         if trees:
             loss = OddsLoss(times.edges, baseline(times.marginal, *scores))
-            deviation = self._leaf_deviation(noisy_count, tables.total[0], trees)
-            update = Wiener(loss, deviation=deviation)
+            # Leaves are expected to lie less far from zero where little noise holds them back.
+            variance = noisy_count.deviation**2 * self.n_estimators / float(trees)
+            hessian = float(tables.total[0][1]) / OddsLoss.hessian_scale
+            is_noisy = variance > 4.0 * max(hessian, 1.0) / 2**self.max_depth
+            clear = CLEAR_LEAF_DEVIATION * float(np.sqrt(self.trees_per_round))  # one step a batch
+            update = Wiener(loss, deviation=LEAF_DEVIATION if is_noisy else clear)
             columns = classes.drawable_features(shapes, stack)
             drawn_trees = DrawnTrees(random_trees.oblivious(grids, columns, self.max_depth))
             rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), trees)
@@ -192,15 +193,6 @@ class SurvivalBoost(classes.SmoothedBoost):
         parts = shapes.parts(grids)
         model = Model(score, Output.VALUE, parts=parts, noise=score_noise, survival=curve)
         return TrainingResult(model, instead=little_to_learn(times, noisy_count.deviation))
-
-    def _leaf_deviation(
-        self, noisy_count: private_bins.NoisyCount, totals: FloatArray, fraction: Fraction
-    ) -> float:
-        """How far leaves are expected to lie from zero: less where little noise holds them back."""
-        noise = noisy_count.deviation**2 * self.n_estimators / float(fraction)
-        hessian = max(float(totals[1]) / OddsLoss.hessian_scale, 1.0) / 2**self.max_depth
-        clear = CLEAR_LEAF_DEVIATION * float(np.sqrt(self.trees_per_round))  # a batch is one step
-        return LEAF_DEVIATION if noise > 4.0 * hessian else clear
 
 
 def everybody(curve: SurvivalCurve) -> TrainingResult:
@@ -272,19 +264,17 @@ def interval_edges(
 def count_times(
     edges: tuple[float, ...], noisy_count: private_bins.NoisyCount, fraction: Fraction
 ) -> Flow[SurvivalCurve]:
-    """The curve of all records, from the counts of each interval."""
+    """The curve of all records, from the counts of each interval.
+
+    Their number is that of the count and the table's total, each as far as it is certain.
+    """
     counts = yield from ask_times(edges, Whole(), fraction)
-    chances = canonical(counts.smoothed_chances(_records(counts, noisy_count)))
-    marginal, odds = (tuple(part.tolist()) for part in (chances, chances / (1.0 - chances)))
-    return SurvivalCurve(edges, odds, (1.0,) * len(edges), 0.0, marginal, counts)
-
-
-def _records(counts: RiskTable, noisy_count: private_bins.NoisyCount) -> float:
-    """Their number by the count and by the table's total, each as far as it is certain."""
     numbers = np.array([noisy_count.count.number, counts.table.sum()])
     noise = noisy_count.count.deviation**2, counts.deviation**2 * counts.table.size
-    both = np.average(numbers, weights=1.0 / np.maximum(noise, 1e-9))
-    return max(float(both), LEAST_RECORDS_OF_CURVE)
+    records = np.average(numbers, weights=1.0 / np.maximum(noise, 1e-9))
+    chances = canonical(counts.smoothed_chances(max(float(records), LEAST_RECORDS_OF_CURVE)))
+    marginal, odds = (tuple(part.tolist()) for part in (chances, chances / (1.0 - chances)))
+    return SurvivalCurve(edges, odds, (1.0,) * len(edges), 0.0, marginal, counts)
 
 
 def stack_curves(

@@ -60,7 +60,7 @@ class TreeConstants:
 
     pieces: FeatureScreening
     leaf_fraction: Fraction = Fraction(1, 5)
-    max_depth: int | None = None
+    max_depth: int = DEPTH
 
 
 def usual_depth(schema: Schema) -> int:
@@ -144,7 +144,7 @@ class ScreenedTree(Method):
         kept_back = bias_correction.fraction if bias_correction else Fraction(0)
         rest -= kept_back
         constants = tree_constants(first_round.signal, noise_model.is_pure)
-        usual = constants.max_depth or usual_depth(schema)
+        usual = usual_depth(schema) if constants.max_depth == DEPTH else constants.max_depth
         depth = self.max_depth or usual
         levels = rest * (1 - ROOT_FRACTION - constants.leaf_fraction) / max(depth - 1, 1)
 

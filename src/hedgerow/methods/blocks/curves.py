@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.methods.blocks.flow import Flow, ask
-from hedgerow.methods.blocks.tables import Tables, consistent, totals
+from hedgerow.methods.blocks.tables import Tables, consistent
 from hedgerow.methods.constants import constant
 from hedgerow.models.losses import LogLoss, Loss, sigmoid, softmax
 from hedgerow.models.model import Additive, Curve
@@ -106,7 +106,7 @@ def curve_of_bins(grids: Grids, feature: int, values: FloatArray) -> Curve:
 
 def shapes(grids: Grids, tables: Tables) -> FeatureEffects:
     """The curves of all features from class histograms (F, B, K)."""
-    common, _ = totals(tables)
+    common, _ = tables.total
     consistent_tables = consistent(tables)
     classes = np.maximum(common, LEAST_CLASS)
     base = canonical(log_prior(classes))

@@ -27,7 +27,7 @@ from hedgerow.methods.blocks.flow import Flow, together
 from hedgerow.methods.blocks.newton_steps import Update
 from hedgerow.methods.blocks.random_trees import TreeFeatures, random_left
 from hedgerow.methods.blocks.scores import left_masses
-from hedgerow.methods.blocks.tables import Tables, ask_tables, consistent, totals
+from hedgerow.methods.blocks.tables import Tables, ask_tables, consistent
 from hedgerow.methods.constants import constant
 from hedgerow.models.uncertainty import LeafStatistics, LeafValue, NoisyTree
 from hedgerow.privacy.queries import Binning, Cells
@@ -186,7 +186,7 @@ class GreedyTrees:
     ) -> SplitChoice | Stop:
         """The candidate with the largest gain; ties go to the lower feature."""
         from_parent = None if self.rules.consistency else node.evidence
-        whole = from_parent or Evidence(*totals(tables))
+        whole = from_parent or Evidence(*tables.total)
         unsplit = update.score(whole.masses, whole.variance)
         best, best_split = 2.0 * self.rules.min_gain, None
         for position, feature in enumerate(offer.features):

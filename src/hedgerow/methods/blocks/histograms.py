@@ -17,7 +17,6 @@ from hedgerow.methods.blocks.tables import (
     ask_tables,
     consistent,
     gather,
-    totals,
     with_known_zeros,
 )
 from hedgerow.methods.constants import constant
@@ -148,7 +147,7 @@ class HistogramRules:
         trees at the root.
         """
         sums = (tables.values * tables.is_used[:, :, None]).sum(axis=1)  # (F, C)
-        variance = totals(tables)[1] if self.consistency else 0.0
+        variance = tables.total[1] if self.consistency else 0.0
         rows = sums.sum(axis=1) + PATIENCE * math.sqrt(variance * sums.shape[1])
         present = (sums + PATIENCE * math.sqrt(variance) > 0.0).any(axis=0)
         return bool((rows < self.min_mass).all()) or int(present.sum()) < 2
@@ -164,7 +163,7 @@ class HistogramRules:
         sets = self.grids.left_sets[best.feature][best.candidate]
         position = tables.features.index(best.feature)
         histogram = tables.of(position)
-        whole, noise = totals(tables)
+        whole, noise = tables.total
         above = (*above_of(node), Evidence(whole, noise))
         left = left_masses(histogram, sets[None, :])[0]
         is_used = tables.is_used[position, : len(histogram)]

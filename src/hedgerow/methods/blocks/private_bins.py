@@ -16,7 +16,7 @@ import numpy as np
 
 from hedgerow.methods.blocks.flow import Flow, ask
 from hedgerow.methods.blocks.public_grids import fine_cells
-from hedgerow.methods.blocks.tables import Tables, totals
+from hedgerow.methods.blocks.tables import Tables
 from hedgerow.methods.blocks.target import RecordCount, count_query, recount_if_unclear
 from hedgerow.methods.constants import constant
 from hedgerow.privacy.queries import Answer, Binning, Cells, Count, SumQuery, Whole, sums
@@ -62,7 +62,7 @@ def bins_of_equal_mass(schema: Schema, cells: Binning, tables: Tables, n_bins: i
 
     `tables` are the consistent class histograms of `cells` for all features.
     """
-    prior, _ = totals(tables)
+    prior, _ = tables.total
     fraction = np.maximum(prior, 1.0) / np.maximum(prior, 1.0).sum()
     column_bins = []
     for j, grid in enumerate(schema.grids):

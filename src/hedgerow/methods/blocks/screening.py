@@ -27,7 +27,7 @@ from hedgerow.methods.blocks.tables import (
 )
 from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.privacy.queries import Cells, Statistic, SumQuery
-from hedgerow.schema.arrays import FloatArray, Rng
+from hedgerow.schema.arrays import Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
@@ -66,41 +66,54 @@ class FeatureScreening:
     deviations: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("cells", 2),
-            ("bins", 2),
-            ("keep", 1),
-            ("penalty", 0),
-            ("deviations", 0),
-        ):
-            count = getattr(self, name)
-            if count is not None and count < least:
-                raise ParameterError(f"{name} is {count}; use {least} or more.")
-        for name, count in vars(self).items():
-            if isinstance(count, np.generic):  # plain numbers, also from a parameter search
-                object.__setattr__(self, name, count.item())
+        for name, value in vars(self).items():
+            least = {"cells": 2, "bins": 2, "keep": 1}.get(name, 0)
+            if value is not None and value < least:
+                raise ParameterError(f"{name} is {value}; use {least} or more.")
+            if isinstance(value, np.generic):  # plain numbers, also from a parameter search
+                object.__setattr__(self, name, value.item())
 
 
 @dataclass(frozen=True)
 class Screening:
-    """The queries of a node and its stopping rule, on noisy numbers only."""
+    """The queries of a node and its stopping rule, on noisy numbers only.
+
+    A node takes the best noise-penalized prefix of its tables; its children ask for its `keep` best
+    features. Fewer features per query mean less noise at the same charge.
+    """
 
     grids: Grids
     statistic: Statistic
     pieces: FeatureScreening
+    fraction_at: FractionAt
     least: float  # rows a side must hold
 
-    def gains(self, belief: Belief) -> FloatArray:
-        return prefix_gains(
-            belief.masses,
-            belief.variances,
-            belief.totals,
-            penalty=self.pieces.penalty,
-            least=self.least,
-            deviations=self.pieces.deviations,
-        )
+    def choose(self, node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
+        """The root asks nothing: its tables were released earlier, to make the bins."""
+        evidence, spent = node.evidence, Fraction(0)
+        assert evidence is not None
+        belief = evidence.belief
+        assert belief is not None  # the root has one, and hands it down
+        if node.depth > 0:
+            spent = self.fraction_at(node)
+            belief = yield from self._with_own_tables(node, belief, spent)
+        penalty, deviations = self.pieces.penalty, self.pieces.deviations
+        tables = belief.masses, belief.variances, belief.totals
+        gains = prefix_gains(*tables, penalty=penalty, least=self.least, deviations=deviations)
+        best = gains.max(axis=1)
+        position = int(np.argmax(best))
+        if not best[position] > LEAST_GAIN:
+            return Stop(spent)
+        left = np.arange(belief.masses.shape[1]) <= int(np.argmax(gains[position]))
+        above = (*evidence.above, Evidence(belief.totals, belief.total_variance))
+        best_places = np.sort(np.argsort(-best, kind="stable")[: self.pieces.keep])
+        features = tuple(belief.features[i] for i in best_places)
+        sides = [child_prior(belief, position, left, side).of(features) for side in (0, 1)]
+        split = self.grids.split(belief.features[position], left)
+        children = (Evidence.of(sides[0], above), Evidence.of(sides[1], above))
+        return SplitChoice(split, float(best[position]), spent, evidence=children)
 
-    def with_own_tables(self, node: Node, belief: Belief, fraction: Fraction) -> Flow[Belief]:
+    def _with_own_tables(self, node: Node, belief: Belief, fraction: Fraction) -> Flow[Belief]:
         """Asks for the node's own tables and updates its belief by them."""
         by = Cells(belief.features, self.grids.binning)
         answer = yield from ask(SumQuery(node.region, self.statistic, by, fraction))
@@ -125,7 +138,7 @@ def refined_chooser(
     fraction = fraction_at(ROOT)
     grids, belief = yield from root_tables(schema, target, fraction, pieces.cells, pieces.bins)
     root = Node(EVERYONE, spent=spent + fraction, evidence=Evidence.of(belief))
-    return root, by_screened_tables(Screening(grids, target.statistic, pieces, least), fraction_at)
+    return root, Screening(grids, target.statistic, pieces, fraction_at, least).choose
 
 
 def root_tables(
@@ -138,49 +151,3 @@ def root_tables(
     tables = consistent((yield from ask_tables(EVERYONE, target.statistic, by, fraction)))
     bins = bins_of_equal_mass(schema, thin, tables, n_bins or max(thin.n_bins))
     return Grids(schema, bins), root_belief(tables, thin, bins)
-
-
-def by_screened_tables(rules: Screening, fraction_at: FractionAt) -> Chooser:
-    """The best noise-penalized prefix of the node's tables; its children ask for its `keep` best
-    features.
-
-    Fewer features per query mean less noise at the same charge. The root asks nothing: its tables
-    were released earlier, to make the bins.
-    """
-
-    def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
-        evidence, spent = node.evidence, Fraction(0)
-        assert evidence is not None
-        belief = evidence.belief
-        assert belief is not None  # the root has one, and hands it down
-        if node.depth > 0:
-            spent = fraction_at(node)
-            belief = yield from rules.with_own_tables(node, belief, spent)
-        gains = rules.gains(belief)
-        best = gains.max(axis=1)
-        position = int(np.argmax(best))
-        if not best[position] > LEAST_GAIN:
-            return Stop(spent)
-        cut = int(np.argmax(gains[position]))
-        return _choice(rules, belief, evidence, (position, cut), best, spent)
-
-    return choose
-
-
-def _choice(
-    rules: Screening,
-    belief: Belief,
-    node_evidence: Evidence,
-    at: tuple[int, int],
-    best: FloatArray,
-    spent: Fraction,
-) -> SplitChoice:
-    position, cut = at
-    left = np.arange(belief.masses.shape[1]) <= cut
-    above = (*node_evidence.above, Evidence(belief.totals, belief.total_variance))
-    best_places = np.sort(np.argsort(-best, kind="stable")[: rules.pieces.keep])
-    features = tuple(belief.features[i] for i in best_places)
-    sides = [child_prior(belief, position, left, side).of(features) for side in (0, 1)]
-    split = rules.grids.split(belief.features[position], left)
-    evidence = (Evidence.of(sides[0], above), Evidence.of(sides[1], above))
-    return SplitChoice(split, float(best[position]), spent, evidence=evidence)

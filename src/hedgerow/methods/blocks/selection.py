@@ -21,7 +21,7 @@ from hedgerow.methods.blocks.builder import Chooser, Evidence, Node, SplitChoice
 from hedgerow.methods.blocks.flow import Flow, ask, selection
 from hedgerow.methods.blocks.histograms import PATIENCE, FractionAt, above_of
 from hedgerow.methods.blocks.scores import Impurity
-from hedgerow.methods.blocks.tables import Tables, consistent, totals
+from hedgerow.methods.blocks.tables import Tables, consistent
 from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import (
     Leaves,
@@ -113,7 +113,7 @@ class SelectionRules:
         left, right = values[:, 0], values[:, 1]
         gains = self.impurity(left + right) - self.impurity(left) - self.impurity(right)
         k = int(np.argmax(gains))
-        above = (*above_of(node), Evidence(*totals(tables)))
+        above = (*above_of(node), Evidence(*tables.total))
         evidence = (Evidence(left[k], variance, above), Evidence(right[k], variance, above))
         return SplitChoice(splits[k], float(gains[k]), spent, evidence=evidence)
 

@@ -55,17 +55,12 @@ def ask_tables(region: Region, statistic: Statistic, by: Cells, fraction: Fracti
     return Tables(by.features, answer.values, answer.variance, n_bins)
 
 
-def totals(tables: Tables) -> tuple[FloatArray, float]:
-    """Channel totals of the node and their variance."""
-    return tables.total
-
-
 def consistent(tables: Tables) -> Tables:
     """The same histograms with one common total per channel (least squares).
 
     The total's variance falls by the number of features, that of a prefix by up to one half.
     """
-    common, _ = totals(tables)
+    common, _ = tables.total
     return replace(tables, values=with_total(tables.values, tables.is_used, common))
 
 
@@ -134,7 +129,7 @@ def root_belief(cells: Tables, thin_binning: Binning, bins: Binning) -> Belief:
         place = [bin_of[c] for c in range(cells.n_bins[j])]
         np.add.at(masses[j], place, cells.of(j))
         np.add.at(variances[j], place, cells.variance)
-    common, variance = totals(cells)
+    common, variance = cells.total
     possible = np.arange(n_bins)[None, :] < np.asarray(bins.n_bins)[:, None]
     return Belief(cells.features, masses, variances, possible, np.maximum(common, 1.0), variance)
 
@@ -145,23 +140,15 @@ def child_prior(parent: Belief, position: int, left: BoolArray, side: int) -> Be
     `left` is the set of its bins sent left; `side` is 0 for the left child.
     """
     inside = (left if side == 0 else ~left) & parent.possible[position]
-    left_masses = np.clip(parent.masses[position, inside].sum(axis=0), 0.0, parent.totals)
-    part = left_masses / np.maximum(parent.totals, TINY)  # (C,) of each class
+    sums = np.clip(parent.masses[position, inside].sum(axis=0), 0.0, parent.totals)
+    part = sums / np.maximum(parent.totals, TINY)  # (C,) of each class
     masses, variances = parent.masses * part, parent.variances * part**2
     possible = parent.possible.copy()
     masses[position] = parent.masses[position] * inside[:, None]
     variances[position] = parent.variances[position] * inside[:, None]
     possible[position] = inside
-    sent_variance = float(parent.variances[position, inside].sum(axis=0).mean())
-    return Belief(
-        parent.features,
-        masses,
-        variances,
-        possible,
-        left_masses,
-        sent_variance,
-        parent.features[position],
-    )
+    noise, split = parent.variances[position, inside].sum(axis=0), parent.features[position]
+    return Belief(parent.features, masses, variances, possible, sums, float(noise.mean()), split)
 
 
 def update_belief(
@@ -178,22 +165,18 @@ def update_belief(
     common = np.maximum(common, 0.0)
     own = with_total(node_tables, is_used, common)
     guess = with_total(prior.masses, is_used, common)
-    step = _steps(prior, own - guess, variance) if trusting else np.ones_like(own)
+    step = np.ones_like(own)
+    if trusting:
+        spread = prior.variances + _between_variance(prior, own - guess, variance)[:, None, :]
+        step = spread / np.maximum(spread + variance, TINY)
     step = np.where(is_used[:, :, None], step, 0.0)
-    return Belief(
-        prior.features,
-        guess + step * (own - guess),
-        step * variance,
-        is_used,
-        common,
-        total_variance,
-        prior.split,
+    return replace(
+        prior,
+        masses=guess + step * (own - guess),
+        variances=step * variance,
+        totals=common,
+        total_variance=total_variance,
     )
-
-
-def _steps(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
-    spread = prior.variances + _between_variance(prior, difference, variance)[:, None, :]
-    return np.asarray(spread / np.maximum(spread + variance, TINY))
 
 
 def _between_variance(prior: Belief, difference: FloatArray, variance: float) -> FloatArray:
@@ -250,11 +233,15 @@ class DyadicTables:
         """
         key = (feature, reachable.tobytes())
         if key not in self._solutions:
-            members = self._members(feature)
-            solution, reachable_members = np.zeros(members.T.shape), members[:, reachable]
-            solution[reachable] = np.linalg.solve(
-                reachable_members.T @ reachable_members, reachable_members.T
-            )
+            of_cell, n_bins = self.grids.binning.bins[feature], self.grids.binning.n_bins[feature]
+            blocks = []  # which bins each run of each width holds
+            for level in self.levels:
+                members = np.zeros((level.n_bins[feature], n_bins))
+                members[np.asarray(level.bins[feature]), np.asarray(of_cell)] = 1.0
+                blocks.append(members)
+            members = np.concatenate(blocks)
+            solution, inside = np.zeros(members.T.shape), members[:, reachable]
+            solution[reachable] = np.linalg.solve(inside.T @ inside, inside.T)
             self._solutions[key] = solution
         return self._solutions[key]
 
@@ -262,41 +249,26 @@ class DyadicTables:
     def _solutions(self) -> dict[tuple[int, bytes], FloatArray]:
         return {}
 
-    def _members(self, feature: int) -> FloatArray:
-        """(R, B) which bins each run of each width holds."""
-        of_cell = np.asarray(self.grids.binning.bins[feature])
-        blocks = []
-        for level in self.levels:
-            members = np.zeros((level.n_bins[feature], self.grids.binning.n_bins[feature]))
-            members[np.asarray(level.bins[feature]), of_cell] = 1.0
-            blocks.append(members)
-        return np.concatenate(blocks)
-
     @cached_property
     def levels(self) -> tuple[Binning, ...]:
-        """The bins, then runs of two, of four, and so on, until two runs are left."""
-        n_levels = max(self._n_widths(f) for f in range(self.grids.n_features))
-        return tuple(self._level(k) for k in range(n_levels))
+        """The bins, then runs of two, of four, and so on, until two runs are left.
 
-    def _n_widths(self, feature: int) -> int:
-        if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
-            return 1
-        return max(1, int(np.ceil(np.log2(self.grids.binning.n_bins[feature] - 1))))
-
-    def _level(self, k: int) -> Binning:
-        """The binning of width k; a feature with fewer widths starts again."""
-        binning = self.grids.binning
-        return Binning(
-            tuple(
-                _runs(bins, n_bins, 1 << k % self._n_widths(feature))
-                for feature, (bins, n_bins) in enumerate(
-                    zip(binning.bins, binning.n_bins, strict=True)
-                )
-            )
+        A feature with fewer widths starts again.
+        """
+        columns = [self._column(f) for f in range(self.grids.n_features)]
+        n_levels = max(map(len, columns))
+        return tuple(
+            Binning(tuple(widths[k % len(widths)] for widths in columns)) for k in range(n_levels)
         )
 
-
-def _runs(bins: tuple[int, ...], n_bins: int, width: int) -> tuple[int, ...]:
-    """Runs of `width` bins; the last bin, `missing`, stays alone."""
-    last = (n_bins - 2) // width + 1
-    return tuple(last if b == n_bins - 1 else b // width for b in bins)
+    def _column(self, feature: int) -> list[tuple[int, ...]]:
+        """The runs of a column at each of its widths; `missing`, the last bin, stays alone."""
+        binning, n_widths = self.grids.binning, 1
+        bins, missing = np.asarray(binning.bins[feature]), binning.n_bins[feature] - 1
+        if self.grids.grid(feature).kind is ColumnKind.NUMERIC:
+            n_widths = max(1, int(np.ceil(np.log2(missing))))
+        widths = []
+        for width in 1 << np.arange(n_widths):
+            runs = np.where(bins == missing, (missing - 1) // width + 1, bins // width)
+            widths.append(tuple(runs.tolist()))
+        return widths
