@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from hedgerow.methods.boosting_classes import BoostedTreesClassifier
-    from hedgerow.privacy.statement.record import RunRecord
 
 # Five simulated hospitals that together learn what none can learn alone. The patients are drawn
 # at random by the formula below. At this epsilon each hospital alone is too small: its signal is
@@ -77,16 +77,12 @@ def write_patients(path: Path) -> None:
 
 
 def write_table(path: Path, X: Any, y: Any, **first: Any) -> None:
-    """Patients as a CSV file, other columns first."""
+    """Patients as a CSV file, other columns first; numbers have four digits, as in a laboratory."""
+    columns = [[v if isinstance(v, str) else f"{v:.4g}" for v in column] for column in X.T]
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow([*first, *SCHEMA.names, "outcome"])
-        table.writerows(zip(*first.values(), *map(_format_cells, X.T), y, strict=True))
-
-
-def _format_cells(column: Any) -> list[str]:
-    """Cells as a laboratory reports them: four digits."""
-    return [cell if isinstance(cell, str) else f"{cell:.4g}" for cell in column]
+        table.writerows(zip(*first.values(), *columns, y, strict=True))
 
 
 def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
@@ -101,12 +97,19 @@ def run_demo(console: Console, show_progress: bool = True) -> DemoResult:
         f"{max(SIZES)} patients each. Who will be back within a month?\n"
     )
     together = _estimator(show_progress).fit(X, y, site=hospital, sites=range(len(SIZES)))
-    auc = _compare(together, X, y, hospital, test)
-    _print_comparison(console, auc)
-    _print_model(console, together, test[0][:1])
+    result = DemoResult(together, _compare(together, X, y, hospital, test))
+    _print_result(console, result, test[0][:1])
     console.print(hanging(str(together.privacy_), console.width))
-    _print_manifest(console, together.run_)
-    return DemoResult(together, auc)
+    run, first = together.run_, together.run_.rounds[0]
+    console.print(f"\n[bold]What left each hospital in round {first.number}[/bold]\n")
+    for line in first.manifest:
+        console.print(f"  {line}")
+    console.print(
+        f"  {first.integers} integers, noised and masked: {first.bytes_out} bytes out, "
+        f"{first.bytes_in} bytes in\n\n{len(run.rounds)} rounds, {run.bytes_per_site} bytes per "
+        "hospital."
+    )
+    return result
 
 
 def _estimator(progress: bool = False) -> BoostedTreesClassifier:
@@ -154,45 +157,27 @@ def _numbers(X: Any) -> Any:
     return out.astype(float)
 
 
-def _print_comparison(console: Console, auc: dict[str, float]) -> None:
+def _print_result(console: Console, result: DemoResult, patient: Any) -> None:
+    """The comparison, what the model depends on, and one patient."""
     from rich.table import Table
 
+    from hedgerow.report.importances import importances
+    from hedgerow.report.text import explain, hanging
+
     table = Table("who trains", "guarantee", "AUC")
-    for trainer, value in auc.items():
-        table.add_row(
-            trainer,
-            "none" if trainer == WITHOUT_PRIVACY else f"epsilon {DEMO_EPSILON:g}",
-            f"{value:.3f}",
-        )
+    for trainer, auc in result.auc.items():
+        guarantee = "none" if trainer == WITHOUT_PRIVACY else f"epsilon {DEMO_EPSILON:g}"
+        table.add_row(trainer, guarantee, f"{auc:.3f}")
     console.print(table)
     console.print(
         f"AUC on {TEST_PATIENTS} other patients; noise is fresh, so numbers move a little."
     )
-
-
-def _print_model(console: Console, model: BoostedTreesClassifier, patient: Any) -> None:
-    from hedgerow.report.importances import importances
-    from hedgerow.report.text import explain, hanging
-
     console.print("\n[bold]What it depends on[/bold]\n")
-    for name, part in list(importances(model).items())[:5]:
+    for name, part in list(importances(result.model).items())[:5]:
         console.print(f"  {name:<17} {part:4.0%}")
     console.print("\n[bold]One patient[/bold]\n")
-    console.print(hanging(f"  {explain(model, patient)[0]}", console.width), end="\n\n")
-
-
-def _print_manifest(console: Console, run: RunRecord) -> None:
-    from hedgerow.report.page.sections import many
-
-    first = run.rounds[0]
-    console.print(f"\n[bold]What left each hospital in round {first.number}[/bold]\n")
-    for line in first.manifest:
-        console.print(f"  {line}")
-    console.print(
-        f"  {many(first.integers, 'integer')}, noised and masked: {first.bytes_out} bytes out, "
-        f"{first.bytes_in} bytes in\n\n{len(run.rounds)} rounds, {run.bytes_per_site} bytes per "
-        "hospital."
-    )
+    words = explain(result.model, patient)[0]
+    console.print(hanging(f"  {words}", console.width), end="\n\n")
 
 
 def demo(
@@ -225,16 +210,10 @@ def demo(
         result.model.save(output)
     if page is not None:
         result.model.report(page)
+    if show and page is None:
+        page = Path(tempfile.mkdtemp(prefix="hedgerow-demo-")) / "report.html"
+        result.model.report(page)
     if show:
-        show_page(str(page if page is not None else _page_of(result.model)))
+        show_page(str(page))
     if json:
         say_json({"auc": result.auc, "privacy": result.model.privacy_.to_dict()})
-
-
-def _page_of(model: Any) -> Path:
-    """Without a name the page goes to the system's temporary folder."""
-    import tempfile
-
-    page = Path(tempfile.mkdtemp(prefix="hedgerow-demo-")) / "report.html"
-    model.report(page)
-    return page

@@ -138,17 +138,18 @@ def new(
         ".gitignore": IGNORED,
         "compose.yaml": COMPOSE.format(sites=services, volumes=volumes),
         "study/study.toml": study,
-        **{f"sites/{site}/policy.toml": _policy_text(site) for site in SITES},
+        **{
+            f"sites/{site}/policy.toml": POLICY_TEXT.format(
+                name=site, method=METHOD, epsilon=EPSILON, delta="1e-6"
+            )
+            for site in SITES
+        },
     }
     for path, text in files.items():
         (name / path).parent.mkdir(parents=True, exist_ok=True)
         (name / path).write_text(text, encoding="utf-8")
     _write_rows(name)
     tell(f"{name}: study/study.toml is what all agree on. Next:\n  cd {name}\n  hedgerow rehearse")
-
-
-def _policy_text(site: str) -> str:
-    return POLICY_TEXT.format(name=site, method=METHOD, epsilon=EPSILON, delta="1e-6")
 
 
 def _study_text(name: str) -> str:
@@ -214,14 +215,15 @@ def rehearse(
     from hedgerow.deployment.rehearsal import rehearse as run
 
     plan = RehearsalPlan.of(study, data or (), target)
-    folder = output or _next_folder(study)
+    numbered = (study / f"rehearsal-{k}" for k in range(1, 10_000))
+    folder = output or next(path for path in numbered if not path.exists())
     if folder.exists():
         raise ParameterError(f"{folder} is there already; name a folder that is new.")
     begun = time.monotonic()
 
     def say(line: str) -> None:
         if not quiet and line.startswith("$ "):
-            tell(_short(line), flush=True)
+            tell(re.sub(r"(hr1-\S{8})\S+", r"\1...", line), flush=True)
 
     def show(address: str) -> None:
         tell(f"live: {address}", flush=True)
@@ -236,11 +238,3 @@ def rehearse(
         f"transcript.txt, every site's folder, and in study/ the model and its report\n"
         f"  {result.report_file}"
     )
-
-
-def _next_folder(study: Path) -> Path:
-    return next(path for k in range(1, 10_000) if not (path := study / f"rehearsal-{k}").exists())
-
-
-def _short(line: str) -> str:
-    return re.sub(r"(hr1-\S{8})\S+", r"\1...", line)

@@ -45,44 +45,31 @@ class Review:
         return self.schema.unconfirmed
 
     def page(self) -> str:
-        cards = [
-            _card(f.name, f.name, shown_feature(f), f.mark, self.findings.get(f.name))
-            for f in self.schema.features
-        ]
+        parts = [(f.name, f.name, shown_feature(f), f.mark) for f in self.schema.features]
         shown, mark = shown_outcome(self.schema)
-        cards += (
-            [_card(OUTCOME, "the outcome", shown, mark, self.findings.get(OUTCOME))]
-            if shown
-            else []
-        )
-        left_out = [f for f in self.findings.values() if f.feature is None]
+        parts += [(OUTCOME, "the outcome", shown, mark)] if shown else []
+        cards = "".join(_card(*part, self.findings.get(part[0])) for part in parts)
         notes = "".join(
-            f"<li>{_text(f.name)}: {_text('; '.join(f.reasons))}</li>" for f in left_out
+            f"<li>{_text(f.name)}: {_text('; '.join(f.reasons))}</li>"
+            for f in self.findings.values()
+            if f.feature is None
         )
-        left = f"<h2>Left out</h2><ul>{notes}</ul>" if notes else ""
-        return PAGE.replace("@NAME@", _text(self.path.name)).replace(
-            "@CARDS@", "".join(cards) + left
-        )
+        cards += f"<h2>Left out</h2><ul>{notes}</ul>" if notes else ""
+        return PAGE.replace("@NAME@", _text(self.path.name)).replace("@CARDS@", cards)
 
 
 def _card(key: str, name: str, shown: str, mark: Mark | None, finding: Any) -> str:
-    lines = [_text(finding.seen)] if finding is not None else []
-    lines += [_text(reason) for reason in finding.reasons] if finding is not None else []
-    seen = "".join(f"<li>{line}</li>" for line in lines)
-    head = f"<h2>{_text(name)}</h2><p>Proposed: <strong>{_text(shown)}</strong></p><ul>{seen}</ul>"
-    head = head.replace("<ul></ul>", "")
+    lines = [] if finding is None else [finding.seen, *finding.reasons]
+    seen = "".join(f"<li>{_text(line)}</li>" for line in lines)
+    seen = f"<ul>{seen}</ul>" if seen else ""
+    head = f"<h2>{_text(name)}</h2><p>Proposed: <strong>{_text(shown)}</strong></p>{seen}"
     if mark is None or not mark.is_open:
-        who = (
-            "declared" if mark is None else f"confirmed by {mark.confirmed_by}, {mark.confirmed_on}"
-        )
+        who = f"confirmed by {mark.confirmed_by}, {mark.confirmed_on}" if mark else "declared"
         return f'<section class="done">{head}<p>{_text(who)}</p></section>'
-    source = finding.source if finding is not None else None
-    take = (
-        f'<button type="button" data-source="{_text(source)}">Name this source: {_text(source)}'
-        "</button>"
-        if source
-        else ""
-    )
+    take = ""
+    if finding is not None and finding.source:
+        words = _text(finding.source)
+        take = f'<button type="button" data-source="{words}">Name this source: {words}</button>'
     return (
         f'<section data-key="{_text(key)}">{head}'
         f"<label>Value, typed as it is known without the rows"

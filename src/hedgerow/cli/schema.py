@@ -37,60 +37,52 @@ OUTCOME = ""
 
 def mark_reviewed(schema: Schema, answers: Mapping[str, Any], by: str, day: str) -> Schema:
     """The schema with a mark on each part whose value was typed or whose source was named."""
-    features = []
-    for feature in schema.features:
-        value, source = _answer(answers, feature.name)
-        is_asked = _is_open(feature.mark) and (value or source)
-        mark = Mark(by, day, source or None)
-        features.append(answer_feature(feature, value, mark) if is_asked else feature)
-    value, source = _answer(answers, OUTCOME)
+
+    def review(key: str, mark: Mark | None) -> tuple[str, Mark] | None:
+        answer = answers.get(key)
+        texts = answer if isinstance(answer, Mapping) else {}
+        value, source = (str(texts.get(name) or "").strip() for name in ("value", "source"))
+        is_open = mark is not None and mark.is_open and (value or source)
+        return (value, Mark(by, day, source or None)) if is_open else None
+
+    features = [
+        answer_feature(feature, *pair) if (pair := review(feature.name, feature.mark)) else feature
+        for feature in schema.features
+    ]
     new_schema = replace(schema, features=tuple(features))
-    if not (value or source) or not _is_open(shown_outcome(schema)[1]):
-        return new_schema
-    return answer_outcome(new_schema, value, Mark(by, day, source or None))
-
-
-def _answer(answers: Mapping[str, Any], name: str) -> tuple[str, str]:
-    answer = answers.get(name)
-    pair = answer if isinstance(answer, Mapping) else {}
-    return str(pair.get("value") or "").strip(), str(pair.get("source") or "").strip()
-
-
-def _is_open(mark: Mark | None) -> bool:
-    return mark is not None and mark.is_open
+    outcome = review(OUTCOME, shown_outcome(schema)[1])
+    return answer_outcome(new_schema, *outcome) if outcome else new_schema
 
 
 def _ask_all(schema: Schema, source: str | None) -> dict[str, dict[str, str | None]]:
-    """Asks at a terminal; Enter names `source`, if there is one."""
+    """Asks at a terminal for each open part; Enter names `source`, if there is one."""
     parts = [(f.name, f.name, shown_feature(f), f.mark) for f in schema.features]
     name = "classes" if schema.classes is not None else "horizon" if schema.survival else "target"
     parts += [(OUTCOME, name, *shown_outcome(schema))]
-    return {
-        key: _parse_answer(_ask(name, shown), source)
-        for key, name, shown, mark in parts
-        if _is_open(mark)
-    }
-
-
-def _parse_answer(text: str, source: str | None) -> dict[str, str | None]:
-    if text.lower().startswith(SOURCE):
-        return {"source": text[len(SOURCE) :]}
-    if text == LEAVE_OPEN:
-        return {}
-    return {"value": text} if text else {"source": source}
+    answers: dict[str, dict[str, str | None]] = {}
+    for key, name, shown, mark in parts:
+        if mark is None or not mark.is_open:
+            continue
+        text = str(typer.prompt(f"{name}: {shown}", default="", show_default=False)).strip()
+        if text.lower().startswith(SOURCE):
+            answers[key] = {"source": text[len(SOURCE) :]}
+        elif text != LEAVE_OPEN:
+            answers[key] = {"value": text} if text else {"source": source}
+    return answers
 
 
 def answer_feature(feature: Feature, answer: str, mark: Mark) -> Feature:
     """The feature with a mark, and with the answer's values, if any."""
-    new_feature = replace(feature, mark=mark)
     if not answer:
-        return new_feature
-    if isinstance(new_feature, Numeric):
+        return replace(feature, mark=mark)
+    if isinstance(feature, Numeric):
         low, high = _pair(answer)
-        return replace(new_feature, low=low, high=high)
-    if isinstance(new_feature, Hashed):
-        return replace(new_feature, buckets=_whole(answer))
-    return replace(new_feature, values=_split_values(answer))
+        return replace(feature, mark=mark, low=low, high=high)
+    if isinstance(feature, Hashed):
+        if not answer.isdigit():
+            raise ParameterError(f"{answer!r} is no number of buckets; give a whole number.")
+        return replace(feature, mark=mark, buckets=int(answer))
+    return replace(feature, mark=mark, values=_split_values(answer))
 
 
 def answer_outcome(schema: Schema, answer: str, mark: Mark) -> Schema:
@@ -127,22 +119,12 @@ def _range(bound: Numeric | Target) -> str:
     return " to ".join(repr(end).removesuffix(".0") for end in ends)
 
 
-def _ask(name: str, shown: str) -> str:
-    return str(typer.prompt(f"{name}: {shown}", default="", show_default=False)).strip()
-
-
 def _pair(answer: str) -> tuple[float, float]:
     try:
         low, high = (float(part) for part in answer.replace(",", " ").split())
     except ValueError:
         raise ParameterError(f"{answer!r} is no range; give two numbers, such as 0 110.") from None
     return low, high
-
-
-def _whole(answer: str) -> int:
-    if not answer.isdigit():
-        raise ParameterError(f"{answer!r} is no number of buckets; give a whole number.")
-    return int(answer)
 
 
 def _split_values(answer: str) -> tuple[str, ...]:
@@ -207,12 +189,10 @@ def check(
             problems, reports[source] = _problems_of(source, known_schema, target)
             complaints += [f"{source}: {problem}" for problem in problems]
     if json:
-        told_of = (
-            {"digest": known_schema.digest, "columns": list(known_schema.names)}
-            if known_schema
-            else {}
-        )
-        say_json({**told_of, "problems": complaints})
+        content: dict[str, Any] = {"problems": complaints}
+        if known_schema is not None:
+            content |= {"digest": known_schema.digest, "columns": list(known_schema.names)}
+        say_json(content)
     elif not quiet:
         for source, report in reports.items():
             tell(f"{source}\n{report}\n")

@@ -77,23 +77,26 @@ class ModelServer:
                 f"row {number} has the columns {strange}, which the model does not know; it reads "
                 f"{list(self._order)}."
             )
-        return [_plain(row.get(name), name, number) for name in self._order]
+        for name, value in row.items():
+            if isinstance(value, dict | list):
+                raise ParameterError(
+                    f"row {number}, column {name!r} holds {type(value).__name__}; send a number, "
+                    "a text or null."
+                )
+        return [row.get(name) for name in self._order]
 
     def _answers(self, table: Any, rows: list[Any]) -> list[dict[str, Any]]:
-        strange = [self._outside(row) for row in rows]
         chances = outputs(self.model.model_, table, self.model.schema_)
-        if self.classes is None:
-            numbers = chances[:, 0].tolist()
-            return [{"prediction": n, **more} for n, more in zip(numbers, strange, strict=True)]
-        best, names = chances.argmax(axis=1), self.classes
-        return [
-            {"prediction": names[k], "probabilities": dict(zip(names, row, strict=True)), **more}
-            for k, row, more in zip(best, chances.tolist(), strange, strict=True)
-        ]
-
-    def _outside(self, row: dict[str, Any]) -> dict[str, list[str]]:
-        names = [grid.feature for grid in self._grids if is_outside(row.get(grid.source), grid)]
-        return {"outside_schema": names} if names else {}
+        answers = []
+        for row, chance in zip(rows, chances.tolist(), strict=True):
+            answer: dict[str, Any] = {"prediction": chance[0]}
+            if self.classes is not None:
+                name = self.classes[int(np.argmax(chance))]
+                probabilities = dict(zip(self.classes, chance, strict=True))
+                answer = {"prediction": name, "probabilities": probabilities}
+            outside = [g.feature for g in self._grids if is_outside(row.get(g.source), g)]
+            answers.append(answer | ({"outside_schema": outside} if outside else {}))
+        return answers
 
     async def answer(self, request: web.Request) -> web.Response:
         """POST /v1/predict."""
@@ -170,13 +173,6 @@ class ModelServer:
         app.router.add_get("/metrics", self.metrics)
         app.router.add_get("/openapi.json", self.describe)
         return app
-
-
-def _plain(value: Any, name: str, number: int) -> Any:
-    if isinstance(value, dict | list):
-        raise ParameterError(f"row {number}, column {name!r} holds {type(value).__name__}; send a "
-                             "number, a text or null.")  # fmt: skip
-    return value
 
 
 def is_outside(value: Any, grid: Grid) -> bool:

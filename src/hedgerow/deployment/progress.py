@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hedgerow.errors import RunEnded
 from hedgerow.federation.exchange import Accept, Exchange, Messages, Misses, Quorum
-from hedgerow.models.tree import Tree
 from hedgerow.privacy.queries import Leaves, Query, SumQuery
 from hedgerow.privacy.statement.record import Progress
 from hedgerow.schema.regions import Region, Split
@@ -116,14 +115,17 @@ class Watch:
                 if name in self._sites:
                     self._sites[name] = SiteState("lost", self._sites[name].time)
             self.say("note", what=event.note, sites=list(event.sites))
-        elif event.round > self._replayed_rounds:
-            self._hear_round(event)
-
-    def _hear_round(self, event: Progress) -> None:
-        if not event.done:
+        elif event.round > self._replayed_rounds and not event.done:
             self._began = time.monotonic()
-            self._heed_stop(event.round)
-            return
+            if self._stop_file.exists():  # between rounds, so that nothing is charged in vain
+                raise RunEnded(
+                    f"stopped before round {event.round}, as somebody asked; `hedgerow study "
+                    "resume` goes on from there, and nothing is charged twice."
+                )
+        elif event.round > self._replayed_rounds:
+            self._tell_round(event)
+
+    def _tell_round(self, event: Progress) -> None:
         assert self._federation is not None
         record = self._federation.record.rounds[-1]
         self.say(
@@ -146,39 +148,28 @@ class Watch:
     def _tree(self, queries: Sequence[Query]) -> dict[str, Any]:
         """The nodes of this round in words, and whether it begins another tree.
 
-        The leaves of an ensemble's newest tree come in one query. A tree that grows by tables of
-        its nodes is asked node by node; the next one begins at the root again.
+        The leaves of an ensemble's newest tree come in one query over all records. A tree that
+        grows by tables of its nodes is asked node by node; the next one begins at the root again.
         """
         assert self._federation is not None
         schema = self._federation.study.schema
-        whole = [tree for query in queries for tree in _whole_trees(query)]
-        regions = whole[-1].regions() if whole else dict.fromkeys(q.region for q in queries)
+        trees = [
+            tree
+            for query in queries
+            if isinstance(query, SumQuery) and isinstance(query.by, Leaves) and not query.region
+            for tree in query.by.trees
+        ]
+        regions = trees[-1].regions() if trees else dict.fromkeys(q.region for q in queries)
         shown = [region for region in regions if region][:MOST_PATHS]
-        nodes = {part for region in shown for part in _parts(region)}
-        words = {node: _words(schema, node) for node in nodes}
+        words = {node: _words(schema, node) for node in {p for r in shown for p in _parts(r)}}
         paths = [[words[part] for part in _parts(region)] for region in shown]
-        return {"paths": paths, "is_new_tree": bool(whole) or not any(q.region for q in queries)}
+        return {"paths": paths, "is_new_tree": bool(trees) or not any(q.region for q in queries)}
 
     def _spent(self) -> float | None:
         """The budget fraction of the most charged site; None if the budget has no limit."""
         assert self._federation is not None
         study, spent = self._federation.study, self._federation.sites.spent()
         return None if study.limit == math.inf else float(spent / study.total)
-
-    def _heed_stop(self, number: int) -> None:
-        """Stops between rounds, so that nothing is charged in vain."""
-        if self._stop_file.exists():
-            raise RunEnded(
-                f"stopped before round {number}, as somebody asked; `hedgerow study resume` goes "
-                "on from there, and nothing is charged twice."
-            )
-
-
-def _whole_trees(query: Query) -> tuple[Tree, ...]:
-    """Trees whose leaves are asked about, over all records."""
-    if isinstance(query, SumQuery) and isinstance(query.by, Leaves) and not query.region:
-        return query.by.trees
-    return ()
 
 
 def _parts(region: Region) -> list[Region]:

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import hedgerow
 from hedgerow.deployment.draft import site_names
@@ -49,38 +50,32 @@ class Walk:
 
     def do_all(self, commands: Sequence[str]) -> list[str]:
         """Runs commands of several people at the same time."""
+        pipe = subprocess.PIPE
+        processes = [self._start(command, pipe, pipe) for command in commands]
         with ThreadPoolExecutor(len(commands)) as pool:
-            processes = list(pool.map(self._run, commands))
-        for command, process in zip(commands, processes, strict=True):
-            self.keep(command, process.stdout + process.stderr)
+            results = list(pool.map(lambda process: process.communicate(), processes))
+        outputs = [tuple(part.decode() for part in result) for result in results]
+        for command, process, (output, errors) in zip(commands, processes, outputs, strict=True):
+            self.keep(command, output + errors)
             if process.returncode:
-                raise EngineLost(f"`{command}` ended with {process.returncode}: {process.stderr}")
-        return [process.stdout for process in processes]
-
-    def _run(self, command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self._words(command),
-            cwd=self.folder,
-            env=_environment(),
-            capture_output=True,
-            text=True,
-        )
+                raise EngineLost(f"`{command}` ended with {process.returncode}: {errors}")
+        return [output for output, _ in outputs]
 
     def leave_running(self, command: str) -> Path:
         """Starts a command that continues until `stop`; its output goes to the returned file."""
         path = self.folder / f"{len(self.running)}.log"
         with path.open("wb") as log:
-            self.running.append(
-                subprocess.Popen(
-                    self._words(command),
-                    cwd=self.folder,
-                    env=_environment(),
-                    stdout=log,
-                    stderr=log,
-                )
-            )
+            self.running.append(self._start(command, log, log))
         self.keep(f"{command} &", "")
         return path
+
+    def _start(self, command: str, output: Any, errors: Any) -> subprocess.Popen[bytes]:
+        source = str(Path(hedgerow.__file__).parents[1])
+        path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
+        env = {**os.environ, "PYTHONPATH": path, "COLUMNS": "100"}
+        return subprocess.Popen(
+            self._words(command), cwd=self.folder, env=env, stdout=output, stderr=errors
+        )
 
     def wait_for(self, paths: Sequence[Path]) -> None:
         """Waits until running commands have made these files; raises if one of them ends."""
@@ -128,12 +123,6 @@ def walking(folder: Path, say: Say = print) -> Iterator[Walk]:
         walk.stop()
 
 
-def _environment() -> dict[str, str]:
-    source = str(Path(hedgerow.__file__).parents[1])
-    path = [source, os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), "COLUMNS": "100"}
-
-
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -159,42 +148,31 @@ class RehearsalPlan:
                 f"{place} holds no study.toml; name the folder of a study, or make one with "
                 "`hedgerow new`."
             )
-        project = study.parent if study.name == "study" else study
+        folder = (study.parent if study.name == "study" else study) / "sites"
         names = [path.stem for path in data] or site_names(RunFolder(study))
-        rows = dict(zip(names, data, strict=False)) if data else _rows_below(project, names)
         if len(set(names)) < max(2, len(data)):
             raise ParameterError(
                 f"the sites are {names}; name at least two files, each after its site: "
                 "north.csv, south.csv."
             )
-        policies = {name: project / "sites" / name / "policy.toml" for name in names}
-        first = next(iter(rows.values()))
+        rows = dict(zip(names, data or [folder / name / "rows.csv" for name in names], strict=True))
+        missing = [str(path) for path in rows.values() if not path.is_file()]
+        if missing and not data:
+            raise ParameterError(f"{missing} are not there; name rows with --data.")
+        policies = {name: folder / name / "policy.toml" for name in names}
         return cls(
             RunFolder(study),
             rows,
             {name: path for name, path in policies.items() if path.is_file()},
-            target or _target_of(first, _schema_of(study)),
+            target or _target_of(rows[names[0]], study),
         )
 
 
-def _rows_below(project: Path, names: Sequence[str]) -> dict[str, Path]:
-    rows = {name: project / "sites" / name / "rows.csv" for name in names}
-    missing = [str(path) for path in rows.values() if not path.is_file()]
-    if missing or not rows:
-        raise ParameterError(f"{missing or 'sites'} are not there; name rows with --data.")
-    return rows
-
-
-def _schema_of(study: Path) -> Schema:
-    """The schema of a study that may have no keys yet."""
+def _target_of(rows: Path, study: Path) -> str:
+    """The schema's column of times, or the only column that is no feature; keys may be missing."""
     table = tomllib.loads((study / "study.toml").read_text(encoding="utf-8")).get("schema", {})
-    if set(table) == {"file"}:
-        return Schema.from_toml(study / str(table["file"]))
-    return Schema.from_dict(table)
-
-
-def _target_of(rows: Path, schema: Schema) -> str:
-    """The schema's column of times, or the only column that is no feature."""
+    in_a_file = set(table) == {"file"}
+    schema = Schema.from_toml(study / table["file"]) if in_a_file else Schema.from_dict(table)
     if schema.survival is not None:
         return schema.survival.time
     with rows.open(encoding="utf-8-sig", newline="") as file:
