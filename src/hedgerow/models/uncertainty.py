@@ -130,7 +130,7 @@ def _read_deviations(part: Iterable[Iterable[Any]]) -> Deviations:
     deviations = tuple(tuple(map(float, output)) for output in part)
     lengths = {len(output) for output in deviations}
     if len(lengths) != 1 or not all(
-        all(map(math.isfinite, output)) and min(output) >= 0 for output in deviations
+        min(output) >= 0 and math.isfinite(sum(output)) for output in deviations
     ):
         raise ValueError("deviations are no table of numbers above zero")
     return deviations

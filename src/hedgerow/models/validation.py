@@ -11,10 +11,12 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import chain, repeat
-from operator import ge, le
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from hedgerow.models.layers import NO_TEST, Layer, NodeTests
 from hedgerow.models.model import Additive, Curve
@@ -201,15 +203,17 @@ def split_incompatibility(split: Split, schema: Schema) -> str | None:
     return None
 
 
-def tree_incompatibility(tree: Tree, schema: Schema) -> str | None:
-    return fits_once(tree, schema, _tree_incompatibility)
-
-
-def _tree_incompatibility(tree: Tree, schema: Schema) -> str | None:
-    if tree.features != schema.names:
+def trees_incompatibility(trees: Iterable[Tree], schema: Schema) -> str | None:
+    """All trees at once, which share most tests; each tree is checked once per schema."""
+    new = [tree for tree in trees if tree.__dict__.get(FITS) != schema.digest]
+    if any(tree.features != schema.names for tree in new):
         return "a tree reads other columns"
-    tests = {test for test in tree.tests if test is not None}
-    return _first(split_incompatibility(test, schema) for test in tests)
+    tests = set(chain.from_iterable(tree.tests for tree in new)) - {None}
+    reason = _first(split_incompatibility(test, schema) for test in tests if test is not None)
+    if reason is None:
+        for tree in new:
+            tree.__dict__[FITS] = schema.digest
+    return reason
 
 
 def curve_incompatibility(curve: Curve, outputs: int, schema: Schema) -> str | None:
@@ -221,33 +225,32 @@ def curve_incompatibility(curve: Curve, outputs: int, schema: Schema) -> str | N
         return f"a curve of column {curve.feature} has another number of cells"
     if len({*map(len, curve.values)}) > 1:
         return f"a curve of column {curve.feature} has cells of different outputs"
-    return _out_of_bounds(list(chain.from_iterable(curve.values)))
+    return _out_of_bounds([*chain.from_iterable(curve.values)])
 
 
 def model_incompatibility(model: Additive, schema: Schema) -> str | None:
-    outputs = model.outputs
     if model.clip is not None and not (
         all(map(math.isfinite, model.clip)) and model.clip[0] < model.clip[1]
     ):
         return "a model's clip is no range"
-    sought = (schema.digest, outputs)
-    parts: tuple[Curve | Tree, ...] = (*model.curves, *model.trees)
-    new = [part for part in parts if part.__dict__.get(FITS_A_MODEL) != sought]
-    reason = _out_of_bounds(model.base) or _first(
-        _part_incompatibility(p, outputs, schema) for p in new
+    sought = (schema.digest, model.outputs)
+    curves, trees = (
+        [part for part in parts if part.__dict__.get(FITS_A_MODEL) != sought]
+        for parts in (model.curves, model.trees)
+    )
+    if any(tree.n_outputs != model.outputs for tree in trees):
+        return "a tree has another number of outputs"
+    leaf_values = np.concatenate([np.zeros(0), *(tree.value.ravel() for tree in trees)])
+    reason = (
+        _out_of_bounds(model.base)
+        or _first(curve_incompatibility(curve, model.outputs, schema) for curve in curves)
+        or _out_of_bounds(leaf_values)
+        or trees_incompatibility(trees, schema)
     )
     if reason is None:
-        for part in new:
+        for part in (*curves, *trees):
             part.__dict__[FITS_A_MODEL] = sought
     return reason
-
-
-def _part_incompatibility(part: Curve | Tree, outputs: int, schema: Schema) -> str | None:
-    if isinstance(part, Curve):
-        return curve_incompatibility(part, outputs, schema)
-    if part.n_outputs != outputs:
-        return "a tree has another number of outputs"
-    return _out_of_bounds(part.values.ravel().tolist()) or tree_incompatibility(part, schema)
 
 
 def binning_incompatibility(binning: Binning, schema: Schema) -> str | None:
@@ -311,9 +314,8 @@ def fits_once(
     return reason
 
 
-def _out_of_bounds(values: Collection[float]) -> str | None:
-    most = MOST_IN_A_LEAF
-    is_bounded = all(map(ge, repeat(most), values)) and all(map(le, repeat(-most), values))
+def _out_of_bounds(values: ArrayLike) -> str | None:
+    is_bounded = (np.abs(np.asarray(values, np.float64)) <= MOST_IN_A_LEAF).all()
     return None if is_bounded else f"a number is not finite, or beyond {MOST_IN_A_LEAF:g}"
 
 

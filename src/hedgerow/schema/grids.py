@@ -84,8 +84,8 @@ class Grid:
     @cached_property
     def digest(self) -> str:
         """Hash of everything that determines a code: tests are equal only if it agrees."""
-        edges = repr([*self.edges])[1:-1].split(", ") if self.edges else []
-        decides = [self.feature, self.kind.value, edges, self.values, self.other]
+        edges = np.array(self.edges, np.float64).tobytes()
+        decides = [self.feature, self.kind.value, _texts_of(edges), self.values, self.other]
         meaning: list[Any] = ["grid 1", *decides]
         if self.is_parsed or self.source != self.feature:
             meaning += [self.source, self.rules]
@@ -342,6 +342,12 @@ def _bucket(token: str, buckets: int) -> int:
     """The bucket of a token, by a public hash that is the same everywhere."""
     digest = hashlib.blake2b(token.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "little") % buckets
+
+
+@lru_cache(maxsize=64)
+def _texts_of(numbers: bytes) -> list[str]:
+    """The exact texts of numbers; cached, since many columns have the same edges."""
+    return [*map(repr, np.frombuffer(numbers).tolist())]
 
 
 def short_number(number: float) -> str:

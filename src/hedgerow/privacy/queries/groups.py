@@ -22,7 +22,7 @@ from hedgerow.models.validation import (
     layer_incompatibility,
     model_incompatibility,
     tests_incompatibility,
-    tree_incompatibility,
+    trees_incompatibility,
 )
 from hedgerow.privacy.queries.statistics import Phrase, Records, counting, find_disorder, no_target
 from hedgerow.schema.arrays import FloatArray, GroupCodes
@@ -134,8 +134,7 @@ class Leaves:
         raise UnsupportedQuery("records are grouped while they are summed, tree by tree.")
 
     def incompatibility(self, schema: Schema) -> str | None:
-        reasons = (tree_incompatibility(tree, schema) for tree in self.trees)
-        return "no tree was named" if not self.trees else next(filter(None, reasons), None)
+        return trees_incompatibility(self.trees, schema) if self.trees else "no tree was named"
 
 
 @grouping
