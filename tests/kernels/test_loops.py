@@ -21,7 +21,7 @@ from hedgerow.kernels.build import FOR_ANY, FOR_AVX2
 from hedgerow.kernels.codes import encode_edges, recode, split_rows
 from hedgerow.kernels.dispatch import PLAIN
 from hedgerow.kernels.noise import invert
-from hedgerow.kernels.sums import count_cells, sum_cells
+from hedgerow.kernels.sums import Cuts, count_cells, score_cuts, sum_cells
 from hedgerow.kernels.trees import (
     add_values,
     boosting_sums,
@@ -206,6 +206,60 @@ def test_sums_leave_int64_only_in_the_ring_of_the_masks() -> None:
 
 
 # ------------------------------------------------------------------------- codes and selections
+@ROUNDS
+@given(
+    kind=st.integers(0, 2),
+    n=st.sampled_from([0, 1, 30, 3000]),
+    n_cells=st.sampled_from([2, 7, 256]),
+    balance=st.sampled_from([0, 100]),
+    seed=SEEDS,
+)
+def test_scores_of_cuts_are_exact(kind: int, n: int, n_cells: int, balance: int, seed: int) -> None:
+    rng, unit = np.random.default_rng(seed), 1 << 14
+    codes, y = rng.integers(0, n_cells, (3, n)), rng.integers(0, unit + 1, n)
+    stats = np.stack([np.ones_like(y), y, y * y], axis=1) if kind == 2 else np.eye(3, dtype=int)
+    stats = stats if kind == 2 else stats[y % 3 if kind == 0 else 0 * y]
+    tables = np.zeros((3, n_cells, 3), np.int64)
+    for table, cells_of_feature in zip(tables, codes, strict=True):
+        np.add.at(table, cells_of_feature, stats)
+    at = [np.flatnonzero(rng.random(n_cells) < 0.6) + 1 for _ in range(3)]
+    first, also = np.cumsum([0, *map(len, at)]), rng.integers(-1, n_cells, 3)
+    cuts = Cuts(np.array([2, 0, 1]), also, first, np.concatenate(at))
+    scores = []
+    for table, extra, cells_right in zip(tables[cuts.table], also, at, strict=True):
+        for cell in cells_right.tolist():
+            goes_left = (np.arange(n_cells) < cell) | (np.arange(n_cells) == extra)
+            sides = [table[goes].sum(axis=0).tolist() for goes in (goes_left, ~goes_left)]
+            sizes = [side[0] if kind == 2 else sum(side) for side in sides]
+            loss = unit * (2 * max(sizes) - n)
+            if kind == 0:
+                squares = [sum(c * c for c in side) for side in sides]
+                pairs = zip(sizes, squares, strict=True)
+                loss = sum(2 * (unit * (m * m - s) // (2 * max(m, 1))) for m, s in pairs)
+            if kind == 2:
+                loss = sum((m * yy - q * q) // max(m * unit, 1) for m, q, yy in sides)
+            scores.append(-(loss + balance * max(sizes)))
+    for form in (FOR_ANY, FOR_AVX2):
+        with using(form):
+            assert score_cuts(tables, cuts, kind, unit, balance).tolist() == scores
+    with using(PLAIN):
+        assert score_cuts(tables, cuts, kind, unit, balance) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "at"), [(0, 1 << 23, 1), (2, 1 << 17, 1), (0, 5, 3), (0, 5, 0)]
+)
+def test_scores_that_no_loop_may_compute_are_left_to_the_plain_steps(
+    kind: int, n: int, at: int
+) -> None:
+    tables = np.array([[[n - 1, 0, 0], [1, 0, 0]]], np.int64)
+    zero = np.zeros(1, np.int64)
+    cuts = Cuts(zero, zero - 1, np.array([0, 1]), np.array([at]))
+    assert score_cuts(tables, cuts, kind, 1 << 14, 0) is None
+    enough = tables - [[[1, 0, 0], [0, 0, 0]]]
+    assert score_cuts(enough, cuts._replace(at=np.array([1])), kind, 1 << 14, 0) is not None
+
+
 @ROUNDS
 @given(n=N_ROWS, n_features=N_FEATURES, seed=SEEDS)
 def test_recoding_looks_every_cell_up(n: int, n_features: int, seed: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from hedgerow.data.rows import Rows
 from hedgerow.data.sums import half_gini_units, is_of_target, tables_of
+from hedgerow.kernels.sums import Cuts, score_cuts
 from hedgerow.privacy.queries import LATTICE, MultiwaySplit, Score, Scoring, Selecting, Thresholds
 from hedgerow.privacy.queries.choices import Candidate
-from hedgerow.schema.arrays import N_CODES, IntArray
+from hedgerow.schema.arrays import N_CODES, IntArray, freeze
 from hedgerow.schema.regions import Split
 from hedgerow.schema.schema import Schema
 
@@ -37,8 +39,19 @@ def scores(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
 
 
 def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:
-    """One score per candidate in the query's region."""
-    children = _children(query, count, schema)
+    """One score per candidate in the query's region.
+
+    Many cuts of many columns are scored by a loop where one is compiled; the sums of all children
+    are its definition.
+    """
+    families = _families(query.splits)
+    tables = count(query, [schema.index(feature) for feature in families.features])
+    kind = LOOPS.get(query.scoring.score)
+    if kind is not None and families.cuts is not None and not families.tests:
+        made = score_cuts(tables, families.cuts, kind, LATTICE, query.scoring.balance)
+        if made is not None:
+            return made
+    children = _children(families, tables, query.n_candidates)
     child_counts = children[..., 0] if is_of_target(query) else children.sum(axis=2)
     largest = child_counts.max(axis=1)
     match query.scoring.score:
@@ -53,21 +66,25 @@ def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     return np.asarray(-(loss + query.scoring.balance * largest))
 
 
-def _children(query: Selecting, count: Counting, schema: Schema) -> IntArray:
+LOOPS = {Score.GINI: 0, Score.BALANCE: 1, Score.SQUARED_ERROR: 2}
+"""The scores that `score_cuts` knows, by its numbers."""
+
+
+def _children(families: _Families, tables: IntArray, n_candidates: int) -> IntArray:
     """(k, m, C) sums of each candidate's children, from one histogram per feature.
 
     Candidates with fewer than m children get empty ones.
     """
-    families = _families(query.splits)
-    features = list(families.features)
-    tables = count(query, [schema.index(feature) for feature in features])
-    m = max((part.sets.shape[1] for part in families.tests), default=1)
+    m, cells = max((part.sets.shape[1] for part in families.tests), default=1), tables.shape[1]
     # candidates are contiguous, for fast sums over a few children or classes
-    children = np.zeros((m + 1, tables.shape[2], query.n_candidates), np.int64).transpose(2, 0, 1)
+    children = np.zeros((m + 1, tables.shape[2], n_candidates), np.int64).transpose(2, 0, 1)
     for part in families.tests:
-        children[part.members, : part.sets.shape[1]] = part.sets @ tables[part.table]
+        sets = part.sets[:, :, :cells]
+        children[part.members, : sets.shape[1]] = sets @ tables[part.table]
     if families.cuts is not None:
-        children[families.cuts.members, 0] = families.cuts.left_sums(tables)
+        first = families.cuts.first
+        shift = np.repeat(families.places - first[:-1], np.diff(first))
+        children[np.arange(first[-1]) + shift, 0] = _left_sums(families.cuts, tables)
     children[:, m] = tables[0].sum(axis=0) - children.sum(axis=1)
     return children
 
@@ -80,65 +97,58 @@ class _Tests(NamedTuple):
     sets: IntArray  # (k, m, 256)
 
 
-class _AllCuts(NamedTuple):
-    """Threshold splits of all features: cell and table of each, and the extra cell sent left."""
-
-    members: NDArray[np.intp]  # (k,)
-    tables: NDArray[np.intp]  # (k,)
-    at: IntArray  # (k,)
-    also: IntArray  # (k,) -1 for nothing
-
-    def left_sums(self, tables: IntArray) -> IntArray:
-        """(k, C) the sums of the cells on each split's left side."""
-        below = np.cumsum(tables, axis=1)[self.tables, self.at - 1]
-        return below + np.where((self.at <= self.also)[:, None], tables[self.tables, self.also], 0)
+def _left_sums(cuts: Cuts, tables: IntArray) -> IntArray:
+    """(k, C) the sums of the cells on each split's left side."""
+    sizes = np.diff(cuts.first)
+    table, also = np.repeat(cuts.table, sizes), np.repeat(cuts.also, sizes)
+    below = np.cumsum(tables, axis=1)[table, cuts.at - 1]
+    return below + np.where((cuts.at <= also)[:, None], tables[table, also], 0)
 
 
 class _Families(NamedTuple):
+    """Candidates by feature."""
+
     features: dict[str, int]  # with the index of its table
-    tests: tuple[_Tests, ...]
-    cuts: _AllCuts | None
+    tests: list[_Tests]
+    cuts: Cuts | None
+    places: list[int]  # of each run of cuts among the candidates
 
 
-@lru_cache(maxsize=8)
-def _families(candidates: tuple[Candidate, ...]) -> _Families:
-    """Groups candidates by feature; cached, since nodes of a round share their candidates."""
+def _families(candidates: Sequence[Candidate]) -> _Families:
     features, place = dict[str, int](), 0
-    tests, cuts = dict[int, list[tuple[int, Chained]]](), list[tuple[int, int, Thresholds]]()
+    chains, runs, places = dict[int, dict[int, Chained]](), list[Thresholds](), list[int]()
     for some in candidates:
-        first = some.tests[0] if isinstance(some, MultiwaySplit) else some
-        table = features.setdefault(first.feature, len(features))
         if isinstance(some, Thresholds):
-            cuts.append((place, table, some))
+            features.setdefault(some.feature, len(features))
+            runs.append(some)
+            places.append(place)
             place += len(some.at)
         else:
             chain = some.tests if isinstance(some, MultiwaySplit) else (some,)
-            tests.setdefault(table, []).append((place, chain))
+            table = features.setdefault(chain[0].feature, len(features))
+            chains.setdefault(table, {})[place] = chain
             place += 1
-    return _Families(features, tuple(_tests(t, some) for t, some in tests.items()), _cuts(cuts))
-
-
-def _tests(table: int, placed_chains: list[tuple[int, Chained]]) -> _Tests:
-    places, chains = zip(*placed_chains, strict=True)
-    return _Tests(table, np.asarray(places), _cell_sets(list(chains)))
-
-
-def _cuts(runs: list[tuple[int, int, Thresholds]]) -> _AllCuts | None:
+    tests = [
+        _Tests(table, np.array(list(own)), _cell_sets(tuple(own.values())))
+        for table, own in chains.items()
+    ]
     if not runs:
-        return None
-    sizes = [len(run.at) for _, _, run in runs]
-    starts = np.repeat([place for place, _, _ in runs], sizes)
-    firsts = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
-    return _AllCuts(
-        members=starts + np.arange(len(starts)) - firsts,
-        tables=np.repeat([table for _, table, _ in runs], sizes),
-        at=np.concatenate([run.cells for _, _, run in runs]),
-        also=np.repeat([-1 if run.also is None else run.also for _, _, run in runs], sizes),
+        return _Families(features, tests, None, [])
+    cuts = Cuts(
+        table=np.array([features[run.feature] for run in runs]),
+        also=np.array([-1 if run.also is None else run.also for run in runs]),
+        first=np.array([0, *accumulate([len(run.at) for run in runs])]),
+        at=np.concatenate([run.cells for run in runs]),
     )
+    return _Families(features, tests, cuts, places)
 
 
-def _cell_sets(chains: list[Chained]) -> IntArray:
-    """(k, m, 256) the cells that each test sends left, out of those left by earlier tests."""
+@lru_cache(maxsize=64)
+def _cell_sets(chains: tuple[Chained, ...]) -> IntArray:
+    """(k, m, 256) the cells that each test sends left, out of those left by earlier tests.
+
+    Cached, since nodes of a round share their candidates.
+    """
     m, lefts = max(map(len, chains)), list[int]()
     for tests in chains:
         taken_cells = 0
@@ -148,7 +158,7 @@ def _cell_sets(chains: list[Chained]) -> IntArray:
         lefts += [0] * (m - len(tests))
     octets = b"".join(left.to_bytes(N_CODES // 8, "little") for left in lefts)
     bits = np.unpackbits(np.frombuffer(octets, np.uint8), bitorder="little")
-    return bits.reshape(len(chains), m, N_CODES).astype(np.int64)
+    return freeze(bits.reshape(len(chains), m, N_CODES).astype(np.int64))
 
 
 def entropy_units(counts: IntArray, scoring: Scoring) -> IntArray:

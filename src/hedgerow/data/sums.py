@@ -176,19 +176,19 @@ def _parts(n: int, rows: Int32 | None, size: int) -> Iterator[slice | Int32]:
 
 
 def tables_of(query: Selecting, rows: Rows, features: Sequence[int]) -> IntArray:
-    """(f, 256, C) class counts, or n, sum y and sum y^2 of the target in units, per cell."""
-    index = rows.select(query.region)
+    """(f, B, C) class counts, or n, sum y and sum y^2 of the target in units, per cell."""
+    index, cells = rows.select(query.region), max(rows.schema.grids[f].n_cells for f in features)
     if is_of_target(query):
         u = np.rint(np.nan_to_num(rows.unit_target[index]) * LATTICE).astype(np.int64)
         moments = np.stack([np.ones_like(u), u, u * u], axis=1)
         codes = rows.codes[np.asarray(features)[:, None], index]
-        (tables,) = sum_cells(codes, None, np.arange(len(features)), moments, N_CODES)
+        (tables,) = sum_cells(codes, None, np.arange(len(features)), moments, cells)
     elif query.scoring.score is Score.BALANCE:  # needs no target
         one_class = np.zeros(rows.n, np.uint8)
-        (tables,) = count_cells(rows.codes, [index], features, one_class, N_CODES, 1)
+        (tables,) = count_cells(rows.codes, [index], features, one_class, cells, 1)
     elif rows.labels is not None:
         classes = rows.n_classes
-        (tables,) = count_cells(rows.codes, [index], features, rows.labels, N_CODES, classes)
+        (tables,) = count_cells(rows.codes, [index], features, rows.labels, cells, classes)
     else:
         raise UnsupportedQuery("class scores were asked of rows without classes.")
     return np.asarray(tables)
@@ -461,7 +461,7 @@ class Answering:
         return self._candidates
 
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
-        """(f, 256, C) the sums from which split scores are computed."""
+        """(f, B, C) the sums from which split scores are computed."""
         return tables_of(query, self.rows, features)
 
 

@@ -227,6 +227,70 @@ INLINE i64 sum_cells_of(const Arg *a, int wide)
 i64 sum_cells(const Arg *a) { return sum_cells_of(a, 0); }
 i64 sum_wide_cells(const Arg *a) { return sum_cells_of(a, 1); }
 
+/* ------------------------------------------------------------------------------ scores of cuts */
+
+enum { BY_GINI, BY_BALANCE, BY_SQUARES };
+
+/* Twice the impurity of a child in units of `unit`, rounded down as its plain form does. */
+INLINE i64 loss_of(const i64 *sums, i64 n, i64 channels, i64 kind, i64 unit)
+{
+    i64 squares = 0;
+    if (kind == BY_SQUARES)
+        return (n * sums[2] - sums[1] * sums[1]) / MAX(n * unit, 1);
+    for (i64 c = 0; c < channels; c++)
+        squares += sums[c] * sums[c];
+    return 2 * (unit * (n * n - squares) / (2 * MAX(n, 1)));
+}
+
+/* (tables (f, B, C), table_of (R), also (R), first (R + 1), at (k), kind, unit, balance, out (k)):
+   scores of the cuts of R runs. 0: a number is too large, or a cut is no cell. */
+i64 score_cuts(const Arg *a)
+{
+    const i64 *tables = a[0].data, *table_of = a[1].data, *also = a[2].data, *first = a[3].data;
+    const i64 *at = a[4].data;
+    i64 bins = a[0].shape[1], channels = a[0].shape[2], kind = a[5].whole, unit = a[6].whole;
+    i64 *out = a[8].data, total[N_CODES] = {0}, below[N_CODES], left[N_CODES], right[N_CODES];
+    if (channels > N_CODES)
+        return 0;
+    for (i64 b = 0; b < bins * channels; b++)
+        total[b % channels] += tables[b];
+    i64 n = 0;
+    for (i64 c = 0; c < (kind == BY_SQUARES ? 1 : channels); c++)
+        n += total[c];
+    if (n >= 1 << (kind == BY_SQUARES ? 17 : 23)) /* n^2 units^2, and n^2 units, below 2^61 */
+        return 0;
+    for (i64 r = 0; r < a[1].shape[0]; r++) {
+        const i64 *table = tables + table_of[r] * bins * channels;
+        i64 cell = 0;
+        memset(below, 0, sizeof below);
+        for (i64 k = first[r]; k < first[r + 1]; k++) {
+            if (at[k] <= cell || at[k] > bins || also[r] >= bins)
+                return 0;
+            i64 rows = 0, seen = 0;
+            for (; cell < at[k]; cell++)
+                for (i64 c = 0; c < channels; c++) {
+                    seen |= table[cell * channels + c];
+                    below[c] += table[cell * channels + c];
+                }
+            if (k > first[r] && !seen && (also[r] >= at[k]) == (also[r] >= at[k - 1])) {
+                out[k] = out[k - 1]; /* the same rows on either side */
+                continue;
+            }
+            for (i64 c = 0; c < channels; c++) {
+                left[c] = below[c] + (also[r] >= at[k] ? table[also[r] * channels + c] : 0);
+                right[c] = total[c] - left[c];
+                rows += c == 0 || kind != BY_SQUARES ? left[c] : 0;
+            }
+            i64 largest = MAX(rows, n - rows), loss = unit * (2 * largest - n);
+            if (kind != BY_BALANCE)
+                loss = loss_of(left, rows, channels, kind, unit)
+                       + loss_of(right, n - rows, channels, kind, unit);
+            out[k] = -(loss + a[7].whole * largest);
+        }
+    }
+    return 1;
+}
+
 /* ---------------------------------------------------------------------------- routing by trees */
 
 /* The fields of `PackedTrees`, in its order. */

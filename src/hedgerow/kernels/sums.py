@@ -42,13 +42,13 @@ def count_cells(
 
     Each class within a node is treated as a smaller node. A label that is no class counts nowhere.
     """
-    left_out = unknown_labels(labels, n_classes)
-    if left_out is not None:
-        check_one_each(labels, codes.shape[1])
-        nodes = [rows_without(left_out, rows) for rows in ([None] if nodes is None else nodes)]
-        labels = np.where(left_out, 0, labels)
     layout = _lay_out(nodes, codes.shape[1])
-    classes = layout.select(as_input(labels, np.uint8))
+    classes = layout.select(labels)  # of small nodes alone
+    if unknown_labels(classes, n_classes) is not None:
+        left_out = (labels < 0) | (labels >= n_classes)
+        nodes = [rows_without(left_out, rows) for rows in ([None] if nodes is None else nodes)]
+        return count_cells(codes, nodes, features, np.where(left_out, 0, labels), n_bins, n_classes)
+    classes = as_input(classes, np.uint8)
     parts = layout.node_of * np.int32(n_classes) + classes
     n_parts = layout.n_nodes * n_classes
     out = _by_cell(codes, layout.rows, parts, n_parts, features, one_each(parts), n_bins)
@@ -161,6 +161,26 @@ def _sum_cells_plain(
     return True
 
 
+class Cuts(NamedTuple):
+    """Runs of threshold splits, as `score_cuts` reads them."""
+
+    table: IntArray  # (R,) the feature's table
+    also: IntArray  # (R,) the extra cell sent left, -1 for nothing
+    first: IntArray  # (R + 1,) the first split of each run, and the end of the last
+    at: IntArray  # (k,) the first cell on each split's right
+
+
+def score_cuts(tables: IntArray, cuts: Cuts, kind: int, unit: int, balance: int) -> IntArray | None:
+    """(k,) exact scores of cuts in (f, B, C) tables of the same rows; None where not compiled.
+
+    `kind` is 0 for Gini, 1 for balance, 2 for squared errors of n, sum y and sum y^2.
+    """
+    out = np.empty(len(cuts.at), np.int64)
+    is_done = SCORE_CUTS.run(as_input(tables, np.int64), cuts, kind, unit, balance, out)
+    return out if is_done else None
+
+
 _NOBODY = as_input((), np.int32)
 SUM_CELLS = Kernel("sum_cells", _sum_cells_plain, "Biiiqq")
 SUM_WIDE_CELLS = Kernel("sum_wide_cells", _sum_cells_plain, "Hiiiqq")
+SCORE_CUTS = Kernel("score_cuts", None, "qqqqqWWWq")

@@ -6,7 +6,7 @@ A site calls these before it reads a row. Each returns why a value does not fit,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
@@ -234,10 +234,8 @@ def model_incompatibility(model: Additive, schema: Schema) -> str | None:
     ):
         return "a model's clip is no range"
     sought = (schema.digest, model.outputs)
-    curves, trees = (
-        [part for part in parts if part.__dict__.get(FITS_A_MODEL) != sought]
-        for parts in (model.curves, model.trees)
-    )
+    curves = [curve for curve in model.curves if curve.__dict__.get(FITS_A_MODEL) != sought]
+    trees = [tree for tree in model.trees if tree.__dict__.get(FITS_A_MODEL) != sought]
     if any(tree.n_outputs != model.outputs for tree in trees):
         return "a tree has another number of outputs"
     leaf_values = np.concatenate([np.zeros(0), *(tree.value.ravel() for tree in trees)])
@@ -248,7 +246,7 @@ def model_incompatibility(model: Additive, schema: Schema) -> str | None:
         or trees_incompatibility(trees, schema)
     )
     if reason is None:
-        for part in (*curves, *trees):
+        for part in chain[Curve | Tree](curves, trees):
             part.__dict__[FITS_A_MODEL] = sought
     return reason
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,14 @@ class CandidateBlock:
         return {}
 
 
+class Reach(NamedTuple):
+    """What a path leaves in reach of one feature."""
+
+    cells: int
+    bins: BoolArray  # (B,)
+    n_known: int  # bins without `missing`
+
+
 @dataclass(frozen=True)
 class Grids:
     """The schema's cells merged by a binning, with their candidate splits."""
@@ -141,56 +150,53 @@ class Grids:
             yield CandidateBlock(np.asarray(positions), sets.astype(np.float64))
 
     def reachable(self, region: Region, feature: int) -> BoolArray:
-        """(B,) which bins of a feature the region's own tests leave in reach; read-only.
+        """(B,) which bins of a feature the region's own tests leave in reach; read-only."""
+        return self.reach(region)[feature].bins
 
-        Cached by the remaining cells: a node narrows one feature, and all others keep theirs.
-        """
-        return self._reach(region, feature)[0]
+    def reach(self, region: Region) -> Sequence[Reach]:
+        """What the region's tests leave in reach of each feature.
 
-    def n_known_reachable(self, region: Region, feature: int) -> int:
-        """The number of reachable bins without `missing`."""
-        return self._reach(region, feature)[1]
-
-    def _reach(self, region: Region, feature: int) -> tuple[BoolArray, int]:
-        key = (feature, self._cells_in(region).get(self.grid(feature).feature, ALL_CELLS))
-        reach = self._reach_by_cells.get(key)
-        if reach is None:
-            bins = self._bins_of(*key)
-            reach = self._reach_by_cells[key] = bins, int(np.count_nonzero(bins[:-1]))
-        return reach
-
-    @cached_property
-    def _reach_by_cells(self) -> dict[tuple[int, int], tuple[BoolArray, int]]:
-        return {}
-
-    def _bins_of(self, feature: int, cells: int) -> BoolArray:
-        out = np.zeros(self.binning.n_bins[feature], bool)
-        octets = np.frombuffer(cells.to_bytes(N_CODES // 8, "little"), np.uint8)
-        n_cells = len(self.binning.bins[feature])
-        is_reachable = np.unpackbits(octets, count=n_cells, bitorder="little").view(bool)
-        out[self.binning.luts[feature, :n_cells][is_reachable]] = True
-        return freeze(out)
-
-    def _cells_in(self, region: Region) -> dict[str, int]:
-        """Sets of cells that the region's tests leave of each feature they test.
-
-        The last result is cached, since all features of a node are asked in a row. Regions are
+        Cached by the remaining cells: a node narrows one feature, and all others keep theirs. The
+        last result is cached too, since all features of a node are asked in a row. Regions are
         compared by identity: hashing one takes longer than everything else here.
         """
-        last = self._last[0] if self._last else None
-        if last is None or last[0] is not region:
+        if not self._last or self._last[0][0] is not region:
             left: dict[str, int] = {}
             for step in region:
                 if isinstance(test := step.test, Split):
                     goes = test.left if step.outcome == 0 else ALL_CELLS & ~test.left
                     left[test.feature] = left.get(test.feature, ALL_CELLS) & goes
-            last = (region, left)
-            self._last[:] = [last]
-        return last[1]
+            reach = list(self._everywhere)
+            for name, cells in left.items():
+                feature = self.schema.places[name]
+                reach[feature] = self._reach_of(feature, cells)
+            self._last[:] = [(region, reach)]
+        return self._last[0][1]
 
     @cached_property
-    def _last(self) -> list[tuple[Region, dict[str, int]]]:
+    def _last(self) -> list[tuple[Region, Sequence[Reach]]]:
         return []
+
+    @cached_property
+    def _everywhere(self) -> list[Reach]:
+        return [self._reach_of(feature, ALL_CELLS) for feature in range(self.n_features)]
+
+    @cached_property
+    def _reach_by_cells(self) -> dict[tuple[int, int], Reach]:
+        return {}
+
+    def _reach_of(self, feature: int, cells: int) -> Reach:
+        known_reach = self._reach_by_cells.get((feature, cells))
+        if known_reach is not None:
+            return known_reach
+        bins = np.zeros(self.binning.n_bins[feature], bool)
+        octets = np.frombuffer(cells.to_bytes(N_CODES // 8, "little"), np.uint8)
+        n_cells = len(self.binning.bins[feature])
+        is_reachable = np.unpackbits(octets, count=n_cells, bitorder="little").view(bool)
+        bins[self.binning.luts[feature, :n_cells][is_reachable]] = True
+        reach = Reach(cells, freeze(bins), int(np.count_nonzero(bins[:-1])))
+        self._reach_by_cells[feature, cells] = reach
+        return reach
 
     def split(self, feature: int, left: BoolArray) -> Split:
         chosen = frozenset(int(b) for b in np.flatnonzero(left))

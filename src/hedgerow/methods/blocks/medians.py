@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import repeat
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class MedianRules:
     selection: SelectionRules
     several: bool = False
 
-    @property
+    @cached_property
     def grids(self) -> Grids:
         return self.selection.grids
 
@@ -94,9 +94,8 @@ class MedianRules:
 
     def features(self, region: Region, k: int | None, rng: Rng) -> list[int]:
         """K (None: all) of the features that can still be split, drawn anew for every node."""
-        order = rng.permutation(self.grids.n_features).tolist()
-        able = (f for f in order if self.grids.n_known_reachable(region, f) > 1)
-        return sorted(islice(able, k))
+        order, reach = rng.permutation(self.grids.n_features).tolist(), self.grids.reach(region)
+        return sorted([f for f in order if reach[f].n_known > 1][:k])
 
     def cuts(self, region: Region, feature: int, rng: Rng) -> BoolArray:
         """(k, B) sets of bins to send left; `missing` goes to one random side in all of them."""
@@ -114,23 +113,21 @@ class MedianRules:
         if self.grids.grid(feature).kind is not ColumnKind.NUMERIC:
             cuts = self.cuts(region, feature, rng)
             return tuple(dict.fromkeys(self.grids.split(feature, left) for left in cuts))
-        reach, missing_left = self.grids.reachable(region, feature), bool(rng.random() < 0.5)
-        key = (feature, reach.tobytes(), missing_left)
+        reach, missing_left = self.grids.reach(region)[feature], bool(rng.random() < 0.5)
+        key = (feature, reach.cells, missing_left)
         if key not in self._runs:
-            self._runs[key] = self._run(feature, reach, missing_left)
-        return (self._runs[key],)
+            # a cut before every reachable bin but the first; numeric bins are runs of cells
+            grid, bins = self.grids.grid(feature), np.asarray(self.grids.binning.bins[feature])
+            at = np.searchsorted(bins[: grid.missing], np.flatnonzero(reach.bins[:-1])[1:])
+            also = grid.missing if missing_left else None
+            run = Thresholds(grid.feature, grid.digest, tuple(at.tolist()), also)
+            self._runs[key] = (run,)
+        return self._runs[key]
 
     @cached_property
-    def _runs(self) -> dict[tuple[int, bytes, bool], Thresholds]:
+    def _runs(self) -> dict[tuple[int, int, bool], tuple[Thresholds]]:
         """Cached by content: the same cuts occur at many nodes."""
         return {}
-
-    def _run(self, feature: int, reach: BoolArray, missing_left: bool) -> Thresholds:
-        """A cut before every reachable bin but the first; numeric bins are runs of cells."""
-        grid, bins = self.grids.grid(feature), np.asarray(self.grids.binning.bins[feature])
-        at = np.searchsorted(bins[: grid.missing], np.flatnonzero(reach[:-1])[1:])
-        also = grid.missing if missing_left else None
-        return Thresholds(grid.feature, grid.digest, tuple(at.tolist()), also)
 
 
 def random_halves(n_bins: int, number_bins: IntArray, rng: Rng) -> list[BoolArray]:
