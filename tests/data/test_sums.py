@@ -59,6 +59,19 @@ def test_a_bundle_is_answered_as_its_queries_are(data: Any, bundle: list[Any]) -
         np.testing.assert_array_equal(mine, alone)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("region", REGIONS)
+def test_cells_are_merged_into_bins_as_rows_are(
+    kind: Any, region: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = [((x, z, k), 0, 0.0) for x in range(5) for z in range(4) for k in range(2)]
+    query, rows = SumQuery(region, *kind, SHARE), rows_of(data, BY_CLASS)
+    of_bins = Answering(rows, BY_CLASS).integers(query, LATTICE)
+    for most in ("MOST_RECODED_BYTES", "MOST_RECODED_FOR_ALL"):
+        monkeypatch.setattr(sums, most, 0)
+    np.testing.assert_array_equal(Answering(rows, BY_CLASS).integers(query, LATTICE), of_bins)
+
+
 def test_histograms_of_one_kind_are_each_in_their_own_unit() -> None:
     """A small share has wide noise and a coarse unit: in the unit of a larger share beside it, a
     record would move its sum by more than the noise was made for.

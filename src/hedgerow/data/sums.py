@@ -201,6 +201,8 @@ def is_of_target(query: Selecting) -> bool:
 
 MOST_RECODED_BYTES = 1 << 27
 """Of codes that are kept a second time as bins; the sums of more are merged instead."""
+MOST_RECODED_FOR_ALL = 1 << 24
+"""The same where one pass sums all rows: bins cost more there than they save."""
 
 
 class Sums(Protocol):
@@ -280,8 +282,8 @@ class Answering:
         self, statistic: Statistic, by: Cells, queries: Sequence[Summed], unit: int
     ) -> list[IntArray]:
         """Histograms with the same statistic and grouping, each in its own region."""
-        level_sums = list[IntArray]()
-        for nodes in self._batches([query.region for query in queries]):
+        level_sums, regions = list[IntArray](), [query.region for query in queries]
+        for nodes in self._batches(regions) if any(regions) else [None] * len(regions):
             level_sums.extend(self._cell_sums(statistic, by, nodes, unit))
         return [_in_shape(sums, query) for sums, query in zip(level_sums, queries, strict=True)]
 
@@ -301,7 +303,8 @@ class Answering:
         self, statistic: Statistic, by: Groups, nodes: RowSelections, unit: int
     ) -> IntArray:
         """(N, G, B, C) one histogram per selection of rows."""
-        if isinstance(by, Cells) and self.rows.codes.nbytes > MOST_RECODED_BYTES:
+        most = MOST_RECODED_BYTES if nodes is not None else MOST_RECODED_FOR_ALL
+        if isinstance(by, Cells) and self.rows.codes.nbytes > most:
             cells = Cells(by.features, Binning.of_cells(self.schema))
             if by.binning.bins != cells.binning.bins:
                 return merge_cells(self._cell_sums(statistic, cells, nodes, unit), by)
@@ -347,6 +350,7 @@ class Answering:
     def _norms_of(self, basis: Basis) -> FloatArray:
         """Computed once for all rounds with one basis."""
         if self._norms is None or self._norms[0] != basis:
+            self._norms = None  # the earlier ones are freed first
             self._norms = basis, basis_norms(basis, self.rows.codes)
         return self._norms[1]
 
@@ -430,6 +434,7 @@ class Answering:
             if n_scored is not None:
                 self._raw = (model, self._add_trees(model, raw, n_scored))
                 return raw
+        self._raw = self._recoded_bins = None  # freed before as much is needed again
         self._raw = (model, self._add_trees(model, model.start(self.rows.codes), 0))
         return self._raw[1]
 

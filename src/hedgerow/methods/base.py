@@ -203,6 +203,7 @@ class PrivateEstimator(CommonParameters):
                 _encode(part, part_persons, study.schema)
                 for part, part_persons in zip(parts, persons, strict=True)
             ]
+        del labels, parts, persons  # the encoded rows are enough from here on
         found_sites, site_names = site is not None and names is None, names_of_sites(site, names)
         site_parts = ReadRows(study, method, encoded_rows, site_names, found_sites)
         site_rows, around, held_out = self._site_rows(site_parts, person is not None)

@@ -44,6 +44,10 @@ class Curve:
     __getstate__ = without_caches
 
 
+ROWS_AT_ONCE = 1 << 14
+"""Rows whose curves are looked up at a time: few enough to stay in the cache."""
+
+
 @dataclass(frozen=True)
 class Additive:
     """raw(x) = base + curves + trees; with `clip`, clipped after every tree."""
@@ -77,9 +81,12 @@ class Additive:
         """Base and curves alone: (n, O)."""
         if codes.shape[1] == 1:
             return self._start_of_one(codes[:, 0])
-        raw = np.tile(np.asarray(self.base, np.float64), (codes.shape[1], 1))
-        for curve in self.curves:
-            raw += curve.at(codes)
+        raw = np.empty((codes.shape[1], self.outputs))
+        for lo in range(0, len(raw), ROWS_AT_ONCE):
+            part = raw[lo : lo + ROWS_AT_ONCE]
+            part[:] = self.base
+            for curve in self.curves:
+                part += curve.at(codes[:, lo : lo + ROWS_AT_ONCE])
         return raw
 
     def _start_of_one(self, cells: Codes) -> FloatArray:
