@@ -63,7 +63,7 @@ from hedgerow.privacy.mechanisms.sampling import (  # noqa: E402
     HalfGaussian,
     Law,
     Polya,
-    look_up,
+    draw_entries,
     table_of,
 )
 from hedgerow.privacy.queries import (  # noqa: E402
@@ -407,7 +407,7 @@ def tables(draw: random.Random, count: int = 12) -> Iterator[str]:
         drawn = []
         for word in sorted(words):
             more = draw.choice((0, draw.getrandbits(128), 2**128 - 1))
-            entry = int(look_up(table, 1, Given(word, more))[0]) - lowest
+            entry = int(draw_entries(table, 1, Given(word, more))[0]) - lowest
             drawn.append(f"({word}, {more}, {entry}%nat)")
         kept = f"{table.lowest - lowest}%nat, {_integers(table.thresholds)}"
         yield f"({_integers(exact)},\n   {kept},\n   [{'; '.join(drawn)}])"

@@ -29,7 +29,6 @@ from hedgerow.data.sums import Answering
 from hedgerow.federation.client import respond
 from hedgerow.federation.exchange import LeftOut, RoundSum
 from hedgerow.federation.server import Server
-from hedgerow.kernels.noise import invert
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.method import Method, TrainingResult
 from hedgerow.privacy.accounting.budget import Cost, DPModel
@@ -112,9 +111,9 @@ class InTheClear:
         size = int(np.prod(query.shape))
         silo = self.study.dp_model is DPModel.PER_SITE
         if not silo and self.study.honest == self.study.n_sites:
-            return sampling.draw(self.study.sum_law(query), size, secret, invert=invert)
+            return sampling.draw(self.study.sum_law(query), size, secret)
         law, shape = self.study.site_law(query), (self.study.n_sites, size)
-        draws = sampling.draw(law, shape[0] * size, secret, invert=invert)
+        draws = sampling.draw(law, shape[0] * size, secret)
         return np.asarray(draws.reshape(shape).sum(axis=0))
 
     def spent(self) -> Cost:

@@ -19,7 +19,7 @@ from hedgerow.federation.site_store import SiteStore
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.file import open_ledger
-from hedgerow.privacy.ledger.sqlite import SqliteLedger, StoredChain
+from hedgerow.privacy.ledger.sqlite import SqliteLedger
 from hedgerow.secagg import client, masks, shamir
 from hedgerow.secagg.client import Site
 from hedgerow.secagg.encoding import members_field
@@ -130,14 +130,14 @@ def test_sets_that_the_anchor_did_not_count_would_give_a_vector_away(attack, mon
 
     And a colluder that signs everything.
     """
-    whole = StoredChain._raise_anchor
+    whole = SqliteLedger._raise_anchor
 
     def charges_only(chain):
-        sets = chain.books.account(ACCOUNT).sets
-        if chain.end.seq not in {opened.seq for opened in sets.values()}:
+        sets = chain._books.account(ACCOUNT).sets
+        if chain._end.seq not in {opened.seq for opened in sets.values()}:
             whole(chain)
 
-    monkeypatch.setattr(StoredChain, "_raise_anchor", charges_only)
+    monkeypatch.setattr(SqliteLedger, "_raise_anchor", charges_only)
     monkeypatch.setattr(Site, "_is_in_doubt", lambda site, record, members: False)
     collude(attack)
     np.testing.assert_array_equal(attack.run(), attack.vectors[VICTIM])

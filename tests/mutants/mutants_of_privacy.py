@@ -409,7 +409,7 @@ LEDGER: Final = (
     Mutant(
         "the anchor does not move",
         "privacy/ledger/sqlite.py",
-        "            self._anchor.append(self.end.position)\n",
+        "            self._anchor.append(self._end.position)\n",
         "            pass\n",
         "privacy/test_ledger_chain.py"
         "::test_a_restored_copy_is_older_than_the_anchor_and_may_not_charge",
@@ -417,22 +417,22 @@ LEDGER: Final = (
     Mutant(
         "a missing anchor is forgiven",
         "privacy/ledger/sqlite.py",
-        "if not latest and self.end.seq > 1:",
-        "if not latest and self.end.seq < 1:",
+        "if not latest and self._end.seq > 1:",
+        "if not latest and self._end.seq < 1:",
         "privacy/test_ledger_chain.py::test_a_missing_anchor_stops_the_site",
     ),
     Mutant(
         "the books are not read before a charge",
         "privacy/ledger/sqlite.py",
-        "            self.read_new()\n            self._check_anchor()\n",
+        "            self._read_new()\n            self._check_anchor()\n",
         "            self._check_anchor()\n",
         "privacy/test_ledger_chain.py::test_two_ledgers_on_one_file_see_each_other_s_charges",
     ),
     Mutant(
         "an opened set is kept in memory and not chained",
         "privacy/ledger/sqlite.py",
-        "self._chain.append(SetOpened(study, round_id, members, account.spent))",
-        "self._chain.books.apply(SetOpened(study, round_id, members, account.spent))",
+        "self._append(SetOpened(study, round_id, members, account.spent))",
+        "self._books.apply(SetOpened(study, round_id, members, account.spent))",
         "privacy/test_ledger_chain.py::test_a_copy_from_before_a_set_is_older_than_the_anchor",
     ),
     Mutant(

@@ -142,7 +142,7 @@ def test_undecided_words_are_settled_alike(rate, h):
     )
     theirs = spec.invert(thresholds, len(words), scripted(data))
     table, secret = table_of(Polya(rate, h)), Bytes(scripted(data))
-    ours = sampling.look_up(table, len(words), secret)
+    ours = sampling.draw_entries(table, len(words), secret)
     assert ours.tolist() == theirs
     assert theirs[:2] == [1, 1]  # just above the first threshold, just below the second
 

@@ -99,7 +99,7 @@ def test_a_reopened_ledger_has_spent_what_it_had_spent(bench):
     bench.close()
     again = bench.open()
     assert again.spent("a") == Q(1, 3) + Q(1, 10)
-    assert again.head() == ledger._chain.end.position
+    assert again.head() == ledger._end.position
     again.reserve([charge(Step(SPLIT, 0), cost=Q(1, 5))], "3")
     assert again.spent("a") == Q(1, 3) + Q(1, 10)
 
@@ -212,7 +212,7 @@ def test_a_round_opens_one_set_and_only_once_it_is_charged(bench):
 def test_a_signed_chain_that_opens_two_sets_is_not_believed(bench):
     ledger, _ = bench.started(rounds=1)
     ledger.open_set("a", "0", MEMBERS)
-    ledger._chain.books.account("a").sets.clear()  # whoever holds the key can sign anything
+    ledger._books.account("a").sets.clear()  # whoever holds the key can sign anything
     ledger.open_set("a", "0", OTHERS)
     bench.close()
     with pytest.raises(LedgerBroken, match="breaks its own rules"):
@@ -393,7 +393,7 @@ def test_entries_signed_with_another_key_are_not_believed(bench):
 def test_a_signed_chain_that_overspends_is_not_believed(bench):
     ledger, _ = bench.started(rounds=1)
     # Whoever holds the key can sign anything; the sums must still be right.
-    ledger._chain.books.apply = lambda event: None
+    ledger._books.apply = lambda event: None
     ledger.reserve([charge(cost=Q(50))], "too much")
     bench.close()
     with pytest.raises(LedgerBroken, match="breaks its own rules"):

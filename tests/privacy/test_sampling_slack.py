@@ -244,13 +244,13 @@ def test_a_law_gives_no_more_entries_than_its_variation_counts(law):
 @pytest.mark.parametrize("law", [Polya(Fraction(500), 3), Gaussian(Fraction(1, 2000))], ids=str)
 def test_a_law_without_room_for_noise_is_a_table_of_one_value(law):
     noise = Scripted([0, 2**63, 2**64 - 1], more=[0, 2**128 - 1])
-    assert sampling.look_up(table_of(law), 3, noise).tolist() == [0, 0, 0]
+    assert sampling.draw_entries(table_of(law), 3, noise).tolist() == [0, 0, 0]
 
 
 # ------------------------------------------------------------------------------ ties, tails
 def looked_up(law, words, more):
     source = Scripted(words, more)
-    values = sampling.look_up(table_of(law), len(words), source)
+    values = sampling.draw_entries(table_of(law), len(words), source)
     assert not source.more, "fewer ties were settled than expected"
     return values.tolist()
 

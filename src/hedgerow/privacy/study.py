@@ -7,7 +7,7 @@ derives them itself and the coordinator cannot choose them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -239,18 +239,17 @@ class Study(Declaration):
         return self.held_out_test is not None and region[:1] == self.held_out
 
     def as_asked(self, query: Query) -> Query:
-        """The query as sites answer it: about their training or held-out records."""
+        """The query as sites answer it: about their training or held-out records.
+
+        If labels are reported in bits, class counts become counts of bits.
+        """
         if self.held_out_test and not self.is_held_out(query.region):
             query = replace(query, region=self.trained_on + query.region)
-        return self._with_label_reports(query)
-
-    def _with_label_reports(self, query: Query) -> Query:
-        """Replaces class counts by counts of bits if labels are reported in bits."""
-        if self.label_reports is None or not isinstance(query, SumQuery):
+        reports = self.label_reports
+        if reports is None or not isinstance(query, SumQuery):
             return query
-        if not isinstance(query.statistic, ClassCounts):
-            return query
-        return replace(query, statistic=LabelReports(self.label_reports.bits))
+        counts_classes = isinstance(query.statistic, ClassCounts)
+        return replace(query, statistic=LabelReports(reports.bits)) if counts_classes else query
 
     def sum_law(self, query: Summed) -> NoiseLaw:
         """The law that protects the sum, in the query's units times `refinement`."""
@@ -306,21 +305,16 @@ class Study(Declaration):
         )
 
     def slack(self, query: Summed) -> Fraction:
-        """Total variation between the noise of all sites, as drawn, and its law."""
-        size = math.prod(query.shape)
-        sampling_distance = self.n_sites * size * _total_variation(self.site_law(query))
-        return sampling_distance + size * self._share_distance(query)
+        """Total variation between the noise of all sites, as drawn, and its law.
 
-    def _share_distance(self, query: Summed) -> Fraction:
-        """Variation distance between the sum of discrete Gaussian shares and its law: at most tau.
-
-        The densities differ by a factor within exp(+-tau). Shares of Laplace noise sum to it
-        exactly.
+        Shares of Laplace noise sum to it exactly; the sum of discrete Gaussian shares is at most
+        tau from its law, since the densities differ by a factor within exp(+-tau).
         """
-        law = self.sum_law(query)
-        if self.dp_model is not DPModel.DISTRIBUTED or not isinstance(law, DiscreteGaussian):
-            return Fraction(0)
-        return Fraction(_share_tau(law.sigma2, self.honest))
+        law, size = self.sum_law(query), math.prod(query.shape)
+        distance = self.n_sites * size * _total_variation(self.site_law(query))
+        if self.dp_model is DPModel.DISTRIBUTED and isinstance(law, DiscreteGaussian):
+            distance += size * Fraction(_share_tau(law.sigma2, self.honest))
+        return distance
 
     def selection_epsilon(self, query: Selecting) -> Fraction:
         cost, name = self._cost(query), query.mechanism.value
@@ -381,105 +375,85 @@ def check_study(study: Study) -> None:
     check_counts(study.n_sites, study.colluders, study.threshold)
     for name in ("records_per_person", "retry_budget", "reply_interval"):
         STUDY[name].rule.check(name, getattr(study, name))
-    _check_keys(study)
-    _check_reply_interval(study)
-    _check_held_out(study)
-    if study.graph is not None:
+    problem = next(_problems_of_sites(study), None)
+    if problem is None and study.graph is not None:
         _ = study.parameters  # raises if no such graph exists
-    if study.dp_model is DPModel.NONE:
-        return
-    conversions.check_guarantee(study.epsilon, study.delta)
-    _check_placement(study)
-    _check_graph(study)
-    _check_reports(study)
+    if problem is None and study.dp_model is not DPModel.NONE:
+        conversions.check_guarantee(study.epsilon, study.delta)
+        problem = next(_problems_of_noise(study), None)
+    if problem is not None:
+        raise ParameterError(problem)
 
 
-def _check_keys(study: Study) -> None:
+def _problems_of_sites(study: Study) -> Iterator[str]:
+    """Of sites, their keys and their held-out records."""
     has_names = bool(study.sites) or bool(study.coordinator)
     if has_names and (len(study.sites) != study.n_sites or not study.coordinator):
-        raise ParameterError(
+        yield (
             f"the study names {len(study.sites)} keys of {study.n_sites} sites and "
             f"{'a' if study.coordinator else 'no'} coordinator's; name all of them, or none "
             "in a simulation."
         )
     if study.names and (len(study.names), len(set(study.names))) != (study.n_sites,) * 2:
-        raise ParameterError(
+        yield (
             f"the study has {len(set(study.names))} names for {study.n_sites} sites; give each "
             "site one of its own."
         )
-
-
-def _check_reply_interval(study: Study) -> None:
     if study.reply_interval and study.n_sites == 1:
-        raise ParameterError(
-            f"reply_interval is {study.reply_interval}, but one site replies to nobody; use 0."
-        )
-
-
-def _check_held_out(study: Study) -> None:
+        yield f"reply_interval is {study.reply_interval}, but one site replies to nobody; use 0."
     if type(study.hold_out) is not int or not (
         study.hold_out == 0 or 2 <= study.hold_out <= MOST_FOLDS
     ):
-        raise ParameterError(
+        yield (
             f"hold_out is {study.hold_out!r}; use 0 (no record is held out) or 2 to {MOST_FOLDS}: "
             "one record in so many."
         )
     if study.asks_held_out and not study.hold_out:
-        raise ParameterError(
-            "held-out records are asked, but hold_out is 0; say one in how many is."
-        )
+        yield "held-out records are asked, but hold_out is 0; say one in how many is."
     if study.asks_held_out and study.dp_model is DPModel.LABEL:
-        raise ParameterError(
+        yield (
             "held-out records cannot be asked under dp_model 'label', where labels are "
             "randomized before training; leave the evaluation out, or use another DP model."
         )
 
 
-def _check_placement(study: Study) -> None:
-    if study.dp_model is DPModel.CENTRAL and study.n_sites != 1:
-        raise ParameterError(
+def _problems_of_noise(study: Study) -> Iterator[str]:
+    """Of the DP model, of delta, which covers what a sparse graph may expose, and of reports."""
+    dp_model, n_classes = study.dp_model, len(study.schema.classes or ())
+    if dp_model is DPModel.CENTRAL and study.n_sites != 1:
+        yield (
             f"dp_model 'central' needs one site, but {study.n_sites} sites hold rows; "
             "use 'distributed' or 'per_site'."
         )
-    if study.dp_model is DPModel.DISTRIBUTED and study.n_sites < 2:
-        raise ParameterError(
+    if dp_model is DPModel.DISTRIBUTED and study.n_sites < 2:
+        yield (
             "dp_model 'distributed' divides noise among sites, but one site holds all rows; "
             "use 'central'."
         )
-    if study.dp_model is DPModel.LABEL and (study.delta > 0 or study.schema.classes is None):
-        raise ParameterError(
+    if dp_model is DPModel.LABEL and (study.delta > 0 or study.schema.classes is None):
+        yield (
             "dp_model 'label' randomizes class labels under pure epsilon; use delta = 0 and "
             "a schema with classes."
         )
-
-
-def _check_graph(study: Study) -> None:
-    """Checks that delta covers what a sparse graph may expose; pure epsilon has no delta."""
     if study.graph_delta and not study.graph_delta < study.delta:
-        raise ParameterError(
+        yield (
             f"a sparse graph may expose something in {study.graph.rounds if study.graph else 0} "
             f"rounds with probability {float(study.graph_delta):.2g}, and delta is "
             f"{float(study.delta):.2g}; use the complete graph, a larger delta, a larger sigma or "
             "fewer rounds."
         )
-
-
-def _check_reports(study: Study) -> None:
     reports = study.label_reports
     if reports is None:
         return
-    if study.dp_model is not DPModel.LABEL:
-        raise ParameterError(
-            f"label reports were given under DP model {study.dp_model.name.lower()!r}; they "
+    if dp_model is not DPModel.LABEL:
+        yield (
+            f"label reports were given under DP model {dp_model.name.lower()!r}; they "
             "belong to dp_model 'label'."
         )
-    if reports.classes != len(study.schema.classes or ()):
-        raise ParameterError(
-            f"label reports are for {reports.classes} classes; the schema has "
-            f"{len(study.schema.classes or ())}."
-        )
+    if reports.classes != n_classes:
+        yield f"label reports are for {reports.classes} classes; the schema has {n_classes}."
     if study.entry_cost > study.epsilon:
-        raise ParameterError(
+        yield (
             f"label reports cost a person epsilon {float(study.entry_cost):.4g} for ever; the "
             f"study guarantees {float(study.epsilon):.4g}. Keep fewer bits or guarantee more."
         )

@@ -34,9 +34,6 @@ from hedgerow.privacy.ledger.events import (
 from hedgerow.privacy.ledger.rules import Books, OpenedSet, next_seq
 from hedgerow.privacy.ledger.store import LedgerStore
 
-# The chain in its file: read once, verified against itself and the anchor, appended to. All methods
-# but `head`, `head_at` and `meet` are called inside a transaction of the store.
-
 LAYOUT = (
     "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, "
     "head BLOB NOT NULL, signature BLOB NOT NULL)",
@@ -47,15 +44,15 @@ LAYOUT = (
 )
 
 
-class StoredChain:
-    """The entries of a ledger; `books` is the state after the entries up to `end`."""
+class SqliteLedger:
+    """A site's ledger; `sign` and `verify` use its key, `anchor` is outside its backups."""
 
     def __init__(
-        self, store: LedgerStore, sign: Sign, verify: Verify, anchor: Anchor | None
+        self, store: LedgerStore, *, sign: Sign, verify: Verify, anchor: Anchor | None = None
     ) -> None:
         self._store, self._sign, self._verify, self._anchor = store, sign, verify, anchor
-        self.books: Books = Books()
-        self.end: ChainLink = START
+        self._books = Books()  # the state after the entries up to `_end`
+        self._end: ChainLink = START
         self._caught_up = 0
         self._anchor_heads: dict[int, bytes] = {}
         """The last lines of the anchor, as far as they were verified against this chain."""
@@ -63,78 +60,226 @@ class StoredChain:
             for statement in LAYOUT:
                 store.create(statement)
 
-    def append(self, event: Event) -> None:
+    def set_lifetime(
+        self, measure: Measure, limit: Cost, delta: Cost = Fraction(0), unit: str = ""
+    ) -> None:
+        """Sets the limit of all studies together, in rho or in epsilon.
+
+        In epsilon, a study is pure or counts with all of its epsilon and its delta.
+        """
+        self._write(LifetimeSet(measure, limit, delta, unit))
+
+    def approve(
+        self, study: str, measure: Measure, cap: Cost, name: str = "", delta: Cost = Fraction(0)
+    ) -> None:
+        """Allows a study to spend up to `cap`, all of which leaves the lifetime budget at once.
+
+        `study` is its hash (`Study.account`); `name` is for people.
+        """
+        self._write(Approved(study, measure, cap, name, delta))
+
+    def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
+        """Charges a round; durable with the store's transaction."""
+        study = study_of(charges, round_id)
+        with self.current() as books:
+            self._append(Charged(study, round_id, tuple(charges)))
+            seq, head = self._end.position
+            spent = books.account(study).spent
+        return Receipt(study=study, round_id=round_id, seq=seq, head=head, spent=spent)
+
+    def require_room(self, charges: Sequence[Charge], round_id: str) -> None:
+        """Raises if `reserve` would refuse the round now; writes nothing."""
+        with self.current() as books:
+            event = Charged(study_of(charges, round_id), round_id, tuple(charges))
+            books.require_room(event)
+
+    def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
+        """Charges a round unless any process charged it before."""
+        with self.current() as books:
+            if round_id not in books.account(study_of(charges, round_id)).rounds:
+                self.reserve(charges, round_id)
+
+    def open_set(self, study: str, round_id: str, members: bytes) -> OpenedSet:
+        """Records the hash of the only set that this site will ever open in a round."""
+        with self.current() as books:
+            account = books.account(study)
+            self._append(SetOpened(study, round_id, members, account.spent))
+            return account.sets[round_id]
+
+    def close(self, study: str) -> None:
+        """Ends a study for good; its unspent budget returns to the lifetime budget."""
+        self._write(Closed(study))
+
+    def spent(self, study: str) -> Cost:
+        with self.current() as books:
+            return books.account(study).spent
+
+    def cap(self, study: str) -> Cost:
+        with self.current() as books:
+            return books.account(study).cap
+
+    def is_open(self, study: str) -> bool:
+        """Whether the study may still charge; False if it was closed or never approved."""
+        with self.current() as books:
+            account = books.accounts.get(study)
+            return account is not None and account.open
+
+    def committed(self) -> Cost:
+        """The part of the lifetime budget that all studies occupy, in its measure."""
+        with self.current() as books:
+            return books.committed
+
+    def opened(self, study: str, round_id: str) -> OpenedSet | None:
+        with self.current() as books:
+            return books.account(study).sets.get(round_id)
+
+    def has_charged(self, study: str) -> bool:
+        """Whether any round of the study was charged, or lost in a restore."""
+        with self.current() as books:
+            account = books.accounts.get(study)
+            return account is not None and bool(account.rounds or account.spent)
+
+    def restored(self) -> int:
+        """Number of the entry that last declared this file an older copy; 0 if none did."""
+        with self.current() as books:
+            return books.restored_at
+
+    def entries(self) -> Iterator[tuple[Entry, Event]]:
+        """All entries, as verified when this ledger was last used."""
+        for entry in self._entries():
+            yield entry, from_json(entry.body)
+
+    def settle(self) -> None:
+        """Brings the anchor up to the file's end, before stored bytes are sent again."""
+        with self.current():
+            pass
+
+    def verify(self) -> None:
+        """Reads and verifies everything again: links, signatures, sums, and the anchor."""
+        with self._store.transaction():
+            self._forget()
+            self._catch_up()
+            own: dict[object, object] = dict(self._books.lost_heads.items())
+            own |= {seq: head for seq, head in self._store.execute("SELECT seq, head FROM ledger")}
+            for head in self._anchored_heads().items():
+                if own.get(head[0]) != head[1]:
+                    self.meet(head)
+
+    def restore(self, lost: Iterable[Head] = ()) -> None:
+        """Declares that this file is an older copy.
+
+        `lost` are heads that others hold and the file lacks; those of the anchor are added. Every
+        open study counts as fully spent until `reconcile`.
+        """
+        with self._store.transaction():
+            self._read_new()
+            own = {entry.seq: entry.head for entry in self._entries()}
+            known_heads = dict(lost) | self._anchored_heads()
+            _require_one_history(own, known_heads)
+            strange = tuple(sorted((s, h) for s, h in known_heads.items() if s not in own))
+            self._append(Restored(self._end.seq, strange))
+
+    def reconcile(self, receipts: Iterable[Receipt]) -> None:
+        """Applies receipts, which the caller has verified, if they cover every lost entry.
+
+        A receipt without a round does not describe its entry, only the spending by then.
+        """
+        receipt_list = list(receipts)
+        with self.current() as books:
+            self._check_receipts(receipt_list, books)
+            spent: dict[str, Cost] = {}
+            for receipt in receipt_list:
+                spent[receipt.study] = max(receipt.spent, spent.get(receipt.study, receipt.spent))
+            rounds = {(r.study, r.round_id) for r in receipt_list if r.round_id}
+            self._append(Reconciled(tuple(sorted(spent.items())), tuple(sorted(rounds))))
+
+    def _check_receipts(self, receipts: Iterable[Receipt], books: Books) -> None:
+        """Checks that each receipt is of this chain, and that they cover every lost entry."""
+        receipt_seqs = set()
+        for receipt in receipts:
+            if self.head_at(receipt.seq) or receipt.seq not in books.missing:
+                self.meet((receipt.seq, receipt.head))
+            if receipt.round_id:
+                receipt_seqs.add(receipt.seq)
+        unknown = books.missing - receipt_seqs
+        if unknown:
+            raise LedgerRolledBack(
+                f"entries {_some(unknown)} were lost and no receipt tells what they charged; "
+                "studies stay fully spent. Ask coordinators for the receipts they hold."
+            )
+
+    @contextmanager
+    def current(self) -> Iterator[Books]:
+        """A transaction in which the books match the file, and the file the anchor."""
+        with self._store.transaction():
+            self._catch_up()
+            yield self._books
+
+    def _write(self, event: Event) -> None:
+        with self.current():
+            self._append(event)
+
+    # The chain in its file: read once, verified against itself and the anchor, appended to. All
+    # methods but `head`, `head_at` and `meet` are called inside a transaction of the store.
+
+    def _append(self, event: Event) -> None:
         """Applies the rules, then writes the row; the anchor follows once the row is durable."""
-        self.books.apply(event)
-        seq = next_seq(self.end.seq, event)
-        entry = chain.seal_entry(seq, self.end, event, self._sign)
-        self.end = self.end.after(entry)  # if the row cannot be written, everything is read again
+        self._books.apply(event)
+        seq = next_seq(self._end.seq, event)
+        entry = chain.seal_entry(seq, self._end, event, self._sign)
+        self._end = self._end.after(entry)  # if the row cannot be written, everything is read again
         self._store.execute(
             "INSERT INTO ledger VALUES (?, ?, ?, ?)",
             entry.seq, entry.body, entry.head, entry.signature,
         )  # fmt: skip
         self._store.after_commit(self._raise_anchor)
 
-    def catch_up(self) -> None:
+    def _catch_up(self) -> None:
         """Updates the books from the file, and verifies the file against the anchor.
 
         Once per transaction: nobody else can write until it ends.
         """
         if self._caught_up != self._store.transactions:
-            self.read_new()
+            self._read_new()
             self._check_anchor()
             self._caught_up = self._store.transactions
 
-    def read_again(self) -> None:
-        """Reads everything again, and verifies it against every line of the anchor."""
-        self._forget()
-        self.catch_up()
-        own: dict[object, object] = dict(self.books.lost_heads.items())
-        own |= {seq: head for seq, head in self._store.execute("SELECT seq, head FROM ledger")}
-        for head in self.anchored_heads().items():
-            if own.get(head[0]) != head[1]:
-                self.meet(head)
-
-    def read_new(self) -> None:
+    def _read_new(self) -> None:
         """Reads the entries of other processes; starts over if the end that was read is gone."""
-        if self._stored_head(self.end.seq) != self.end.head:
+        if self._stored_head(self._end.seq) != self._end.head:
             self._forget()
+        last = None
         try:
-            self._take_all(self.entries(after=self.end.seq))
+            for last in self._entries(after=self._end.seq):
+                chain.check_link(last, self._end)
+                self._take(last)
+            if last is not None:  # its signature covers all others
+                chain.check_signature(last, self._verify)
         except LedgerBroken:
             self._forget()
             raise
 
-    def entries(self, after: int = 0) -> Iterator[Entry]:
+    def _entries(self, after: int = 0) -> Iterator[Entry]:
         rows = self._store.execute(
             "SELECT seq, body, head, signature FROM ledger WHERE seq > ? ORDER BY seq", after
         )
         return map(_entry, rows)
 
     def _forget(self) -> None:
-        self.books, self.end, self._caught_up, self._anchor_heads = Books(), START, 0, {}
-
-    def _take_all(self, entries: Iterable[Entry]) -> None:
-        """Applies entries, and checks the last signature, which covers all others."""
-        last = None
-        for last in entries:
-            chain.check_link(last, self.end)
-            self._take(last)
-        if last is not None:
-            chain.check_signature(last, self._verify)
+        self._books, self._end, self._caught_up, self._anchor_heads = Books(), START, 0, {}
 
     def _take(self, entry: Entry) -> None:
         try:
             event = from_json(entry.body)
-            chain.check_seq(entry, next_seq(self.end.seq, event))
-            self.books.apply(event)
+            chain.check_seq(entry, next_seq(self._end.seq, event))
+            self._books.apply(event)
         except LedgerBroken:
             raise
         except HedgerowError as error:
             raise LedgerBroken(
                 f"entry {entry.seq} of the ledger breaks its own rules: {error}"
             ) from error
-        self.end = self.end.after(entry)
+        self._end = self._end.after(entry)
 
     def head(self) -> Head:
         rows = self._store.execute("SELECT seq, head FROM ledger ORDER BY seq DESC LIMIT 1")
@@ -145,7 +290,7 @@ class StoredChain:
         if seq == 0:
             return NO_HEAD
         stored_head = self._stored_head(seq)
-        return stored_head if stored_head != NO_HEAD else self.books.lost_heads.get(seq)
+        return stored_head if stored_head != NO_HEAD else self._books.lost_heads.get(seq)
 
     def meet(self, head: Head) -> None:
         """Raises unless this head, which somebody else holds, is on our chain."""
@@ -158,7 +303,7 @@ class StoredChain:
                 "declare the restore."
             )
 
-    def anchored_heads(self) -> dict[int, bytes]:
+    def _anchored_heads(self) -> dict[int, bytes]:
         """Every head that the anchor has recorded."""
         heads = self._anchor.heads() if self._anchor else {}
         return {seq: head for seq, head in heads.items() if seq}
@@ -171,13 +316,13 @@ class StoredChain:
         if self._anchor is None:
             return
         latest = self._anchor.latest()
-        if not latest and not self.end.seq:  # before the first entry: another process may see it
+        if not latest and not self._end.seq:  # before the first entry: another process may see it
             self._anchor.append(START.position)
         for head in latest.items():
             if self._anchor_heads.get(head[0]) != head[1]:
                 self.meet(head)
         self._anchor_heads = latest
-        if not latest and self.end.seq > 1:
+        if not latest and self._end.seq > 1:
             raise LedgerRolledBack(
                 "the anchor of this ledger is missing, so an older copy would not be "
                 "noticed. Bring the anchor back, or declare the restore."
@@ -186,9 +331,24 @@ class StoredChain:
 
     def _raise_anchor(self) -> None:
         """Appends the end to the anchor; also repairs one that a crash left one entry behind."""
-        if self._anchor is not None and self.end.seq > max(self._anchor_heads, default=0):
-            self._anchor.append(self.end.position)
-            self._anchor_heads[self.end.seq] = self.end.head
+        if self._anchor is not None and self._end.seq > max(self._anchor_heads, default=0):
+            self._anchor.append(self._end.position)
+            self._anchor_heads[self._end.seq] = self._end.head
+
+
+def _require_one_history(own: Mapping[int, bytes], known_heads: Mapping[int, bytes]) -> None:
+    for seq, head in known_heads.items():
+        if own.get(seq, head) != head:
+            raise LedgerBroken(
+                f"two different entries {seq} of this ledger exist: two copies were in use and "
+                "both spent. Retire this site's key; start a new ledger whose lifetime budget "
+                "leaves out what both have spent."
+            )
+
+
+def _some(numbers: set[int]) -> str:
+    shown = sorted(numbers)
+    return ", ".join(map(str, shown[:5])) + (f" and {len(shown) - 5} more" if shown[5:] else "")
 
 
 def _entry(row: tuple[object, ...]) -> Entry:
@@ -281,191 +441,3 @@ def _encode_value(value: object) -> tuple[bytes, bytes]:
         case int():
             return b"i", str(value).encode()
     return b"?", repr(value).encode()
-
-
-class SqliteLedger:
-    """A site's ledger; `sign` and `verify` use its key, `anchor` is outside its backups."""
-
-    def __init__(
-        self, store: LedgerStore, *, sign: Sign, verify: Verify, anchor: Anchor | None = None
-    ) -> None:
-        self._store, self._chain = store, StoredChain(store, sign, verify, anchor)
-
-    def set_lifetime(
-        self, measure: Measure, limit: Cost, delta: Cost = Fraction(0), unit: str = ""
-    ) -> None:
-        """Sets the limit of all studies together, in rho or in epsilon.
-
-        In epsilon, a study is pure or counts with all of its epsilon and its delta.
-        """
-        self._write(LifetimeSet(measure, limit, delta, unit))
-
-    def approve(
-        self, study: str, measure: Measure, cap: Cost, name: str = "", delta: Cost = Fraction(0)
-    ) -> None:
-        """Allows a study to spend up to `cap`, all of which leaves the lifetime budget at once.
-
-        `study` is its hash (`Study.account`); `name` is for people.
-        """
-        self._write(Approved(study, measure, cap, name, delta))
-
-    def reserve(self, charges: Sequence[Charge], round_id: str) -> Receipt:
-        """Charges a round; durable with the store's transaction."""
-        study = study_of(charges, round_id)
-        with self.current() as books:
-            self._chain.append(Charged(study, round_id, tuple(charges)))
-            seq, head = self._chain.end.position
-            spent = books.account(study).spent
-        return Receipt(study=study, round_id=round_id, seq=seq, head=head, spent=spent)
-
-    def require_room(self, charges: Sequence[Charge], round_id: str) -> None:
-        """Raises if `reserve` would refuse the round now; writes nothing."""
-        with self.current() as books:
-            event = Charged(study_of(charges, round_id), round_id, tuple(charges))
-            books.require_room(event)
-
-    def reserve_once(self, charges: Sequence[Charge], round_id: str) -> None:
-        """Charges a round unless any process charged it before."""
-        with self.current() as books:
-            if round_id not in books.account(study_of(charges, round_id)).rounds:
-                self.reserve(charges, round_id)
-
-    def open_set(self, study: str, round_id: str, members: bytes) -> OpenedSet:
-        """Records the hash of the only set that this site will ever open in a round."""
-        with self.current() as books:
-            account = books.account(study)
-            self._chain.append(SetOpened(study, round_id, members, account.spent))
-            return account.sets[round_id]
-
-    def close(self, study: str) -> None:
-        """Ends a study for good; its unspent budget returns to the lifetime budget."""
-        self._write(Closed(study))
-
-    def spent(self, study: str) -> Cost:
-        with self.current() as books:
-            return books.account(study).spent
-
-    def cap(self, study: str) -> Cost:
-        with self.current() as books:
-            return books.account(study).cap
-
-    def is_open(self, study: str) -> bool:
-        """Whether the study may still charge; False if it was closed or never approved."""
-        with self.current() as books:
-            account = books.accounts.get(study)
-            return account is not None and account.open
-
-    def committed(self) -> Cost:
-        """The part of the lifetime budget that all studies occupy, in its measure."""
-        with self.current() as books:
-            return books.committed
-
-    def opened(self, study: str, round_id: str) -> OpenedSet | None:
-        with self.current() as books:
-            return books.account(study).sets.get(round_id)
-
-    def has_charged(self, study: str) -> bool:
-        """Whether any round of the study was charged, or lost in a restore."""
-        with self.current() as books:
-            account = books.accounts.get(study)
-            return account is not None and bool(account.rounds or account.spent)
-
-    def restored(self) -> int:
-        """Number of the entry that last declared this file an older copy; 0 if none did."""
-        with self.current() as books:
-            return books.restored_at
-
-    def entries(self) -> Iterator[tuple[Entry, Event]]:
-        """All entries, as verified when this ledger was last used."""
-        for entry in self._chain.entries():
-            yield entry, from_json(entry.body)
-
-    def settle(self) -> None:
-        """Brings the anchor up to the file's end, before stored bytes are sent again."""
-        with self.current():
-            pass
-
-    def head(self) -> Head:
-        return self._chain.head()
-
-    def head_at(self, seq: int) -> bytes | None:
-        """The head after `seq` entries, lost ones included; None if it is unknown."""
-        return self._chain.head_at(seq)
-
-    def meet(self, head: Head) -> None:
-        """Raises unless this head, which somebody else holds, is on our chain."""
-        self._chain.meet(head)
-
-    def verify(self) -> None:
-        """Reads and verifies everything again: links, signatures, sums, and the anchor."""
-        with self._store.transaction():
-            self._chain.read_again()
-
-    def restore(self, lost: Iterable[Head] = ()) -> None:
-        """Declares that this file is an older copy.
-
-        `lost` are heads that others hold and the file lacks; those of the anchor are added. Every
-        open study counts as fully spent until `reconcile`.
-        """
-        with self._store.transaction():
-            self._chain.read_new()
-            own = {entry.seq: entry.head for entry in self._chain.entries()}
-            known_heads = dict(lost) | self._chain.anchored_heads()
-            _require_one_history(own, known_heads)
-            strange = tuple(sorted((s, h) for s, h in known_heads.items() if s not in own))
-            self._chain.append(Restored(self._chain.end.seq, strange))
-
-    def reconcile(self, receipts: Iterable[Receipt]) -> None:
-        """Applies receipts, which the caller has verified, if they cover every lost entry.
-
-        A receipt without a round does not describe its entry, only the spending by then.
-        """
-        receipt_list = list(receipts)
-        with self.current() as books:
-            self._check_receipts(receipt_list, books)
-            spent: dict[str, Cost] = {}
-            for receipt in receipt_list:
-                spent[receipt.study] = max(receipt.spent, spent.get(receipt.study, receipt.spent))
-            rounds = {(r.study, r.round_id) for r in receipt_list if r.round_id}
-            self._chain.append(Reconciled(tuple(sorted(spent.items())), tuple(sorted(rounds))))
-
-    def _check_receipts(self, receipts: Iterable[Receipt], books: Books) -> None:
-        """Checks that each receipt is of this chain, and that they cover every lost entry."""
-        receipt_seqs = set()
-        for receipt in receipts:
-            if self.head_at(receipt.seq) or receipt.seq not in books.missing:
-                self.meet((receipt.seq, receipt.head))
-            if receipt.round_id:
-                receipt_seqs.add(receipt.seq)
-        unknown = books.missing - receipt_seqs
-        if unknown:
-            raise LedgerRolledBack(
-                f"entries {_some(unknown)} were lost and no receipt tells what they charged; "
-                "studies stay fully spent. Ask coordinators for the receipts they hold."
-            )
-
-    @contextmanager
-    def current(self) -> Iterator[Books]:
-        """A transaction in which the books match the file, and the file the anchor."""
-        with self._store.transaction():
-            self._chain.catch_up()
-            yield self._chain.books
-
-    def _write(self, event: Event) -> None:
-        with self.current():
-            self._chain.append(event)
-
-
-def _require_one_history(own: Mapping[int, bytes], known_heads: Mapping[int, bytes]) -> None:
-    for seq, head in known_heads.items():
-        if own.get(seq, head) != head:
-            raise LedgerBroken(
-                f"two different entries {seq} of this ledger exist: two copies were in use and "
-                "both spent. Retire this site's key; start a new ledger whose lifetime budget "
-                "leaves out what both have spent."
-            )
-
-
-def _some(numbers: set[int]) -> str:
-    shown = sorted(numbers)
-    return ", ".join(map(str, shown[:5])) + (f" and {len(shown) - 5} more" if shown[5:] else "")

@@ -239,11 +239,11 @@ def draw(law: NoiseLaw, size: int, secret: Randomness) -> IntArray:
         case DiscreteLaplace():
             return _sample_by_rejection(partial(_propose_signed, law.rate), size, secret)
         case PolyaDifference():
-            pairs = look_up(table_of(Polya(law.rate, law.shares)), 2 * size, secret)
+            pairs = draw_entries(table_of(Polya(law.rate, law.shares)), 2 * size, secret)
             return np.asarray(pairs[:size] - pairs[size:])
         case DiscreteGaussian():
             if law.sigma2 <= NARROW_VARIANCE:
-                return look_up(table_of(Gaussian(law.sigma2)), size, secret)
+                return draw_entries(table_of(Gaussian(law.sigma2)), size, secret)
             return wide_gaussian(law.sigma2, size, secret)
 
 
@@ -264,7 +264,7 @@ def total_variation(law: NoiseLaw) -> Fraction:
             return 3 * total_variation_of(_coarse(law.sigma2)[1])
 
 
-def look_up(table: LawTable, size: int, secret: Randomness) -> IntArray:
+def draw_entries(table: LawTable, size: int, secret: Randomness) -> IntArray:
     out = np.empty(size, np.int64)
     for start in range(0, size, _BLOCK):
         part = out[start : start + _BLOCK]
@@ -302,9 +302,9 @@ def _propose_signed(rate: Fraction, size: int, secret: Randomness) -> Proposed:
 
 def _geometric(rate: Fraction, size: int, secret: Randomness) -> IntArray:
     (_, first), *others = _digits(rate)
-    total = look_up(table_of(first), size, secret)
+    total = draw_entries(table_of(first), size, secret)
     for place, law in others:
-        digit = look_up(table_of(law), size, secret)
+        digit = draw_entries(table_of(law), size, secret)
         digit *= place
         total += digit
     return total
@@ -333,7 +333,7 @@ def _coarse_and_fine(sigma2: Fraction, size: int, secret: Randomness) -> Propose
     uniforms are below this probability for every fine part and need no coin.
     """
     fine_bits, coarse_law = _coarse(sigma2)
-    steps = look_up(table_of(coarse_law), size, secret)
+    steps = draw_entries(table_of(coarse_law), size, secret)
     words = secret.words(size)
     fine = words & np.uint64((1 << fine_bits) - 1)
     negative = words >> np.uint64(fine_bits) & np.uint64(1)
