@@ -45,10 +45,10 @@ from hedgerow.methods import evaluated_rows
 from hedgerow.methods.blocks import surfaces
 from hedgerow.privacy.accounting import conversions, gaussian
 from hedgerow.privacy.accounting.budget import Measure
-from hedgerow.privacy.ledger.charges import Charge, worst_total
+from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.schema.regions import Fold, Step
 from support.shadow_cases import case_of, listed, strong_case
-from support.worlds import ROWS, TWO, World, sample
+from support.worlds import ROWS, TWO, World, sample, worst_total
 
 EXAMPLES, BLOCKS, BLOCK = 500, 20, 1000
 DATABASE = 8

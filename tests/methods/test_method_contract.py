@@ -21,11 +21,22 @@ from hedgerow.methods.blocks import fallback, target
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.method import Task, check_needs
 from hedgerow.privacy.accounting.budget import DPModel
-from hedgerow.privacy.bundles import Size, length_of, weight_of
-from hedgerow.privacy.ledger.charges import MemoryLedger, worst_total
+from hedgerow.privacy.bundles import Size, length_of
+from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.queries import LocalSelection, kind_of
 from hedgerow.schema.schema import Numeric
-from support.worlds import THREE, TIMES, TWO, VALUE, federation, sample, site_rows, study
+from support.worlds import (
+    THREE,
+    TIMES,
+    TWO,
+    VALUE,
+    federation,
+    sample,
+    site_rows,
+    study,
+    weight_of,
+    worst_total,
+)
 
 SCHEMAS = {Task.CLASSES: TWO, Task.NUMBER: VALUE, Task.SURVIVAL: TIMES}
 CASES = [

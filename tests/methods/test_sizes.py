@@ -31,7 +31,7 @@ from hedgerow.methods.training import agree
 from hedgerow.methods.wang import TopDown
 from hedgerow.privacy import bundles
 from hedgerow.privacy.accounting.budget import DPModel
-from hedgerow.privacy.bundles import Size, cut, weight_of
+from hedgerow.privacy.bundles import Size, cut
 from hedgerow.privacy.ledger.charges import MemoryLedger
 from hedgerow.privacy.queries import Binning, Cells, ClassCounts, Sides, SumQuery, Whole
 from hedgerow.privacy.statement.statement import statement
@@ -39,7 +39,7 @@ from hedgerow.schema.regions import EVERYONE, Step
 from hedgerow.secagg.parameters import Sparse
 from methods.test_method_contract import METHOD_EXAMPLES, Heard, opened, trained, without_noise
 from support.network import World, processes, tree_of
-from support.worlds import TWO, federation, sample, site_rows, study
+from support.worlds import TWO, federation, sample, site_rows, study, weight_of
 
 SHARE = Fraction(1, 20)
 SPLITS = [TWO.grids[0].split_values([k]) for k in range(8)]

@@ -27,7 +27,7 @@ from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.scores import entropy, full_gini, root_gini
 from hedgerow.methods.wang import SplitMethod, TopDown, if_above_noise, if_worthwhile
 from hedgerow.privacy.accounting.budget import DPModel, Measure
-from hedgerow.privacy.ledger.charges import Charge, worst_total
+from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.queries import (
     Answer,
     Binning,
@@ -45,7 +45,16 @@ from hedgerow.privacy.queries import (
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Numeric, Schema
-from support.worlds import THREE, TWO, federation, sample, site_rows, study, watched_ends
+from support.worlds import (
+    THREE,
+    TWO,
+    federation,
+    sample,
+    site_rows,
+    study,
+    watched_ends,
+    worst_total,
+)
 
 SPLIT = TWO.grids[0].split_values(range(3))
 X, Y = sample(300, TWO)

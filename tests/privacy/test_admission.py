@@ -30,7 +30,6 @@ from hedgerow.models.tree import Tree
 from hedgerow.privacy import admission
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.admission import reason_against
-from hedgerow.privacy.bundles import weight_of
 from hedgerow.privacy.queries import (
     Binning,
     BoundQuery,
@@ -73,7 +72,7 @@ from support.examples import (
     VALUE_STATISTICS,
 )
 from support.hostile import RAW
-from support.worlds import THREE, TWO, VALUE, federation, sample, site_rows, study, tap
+from support.worlds import THREE, TWO, VALUE, federation, sample, site_rows, study, tap, weight_of
 
 SHARE = Fraction(1, 10_000)
 AT_ZERO = Additive((0.0,))

@@ -27,12 +27,11 @@ from hedgerow.privacy.ledger.charges import (
     MemoryLedger,
     Tally,
     require_within,
-    worst_total,
 )
 from hedgerow.privacy.queries import BoundQuery, Cells, ClassCounts, SumQuery, Whole
 from hedgerow.privacy.study import Study
 from hedgerow.schema.regions import EVERYONE, Fold, Split, Step, cells
-from support.worlds import TWO, federation, round_of, sample, site_rows, study
+from support.worlds import TWO, federation, round_of, sample, site_rows, study, worst_total
 
 UNIFORM = "digest of the uniform grid"
 QUANTILES = "digest of the private quantiles"

@@ -21,7 +21,7 @@ from hedgerow.errors import ParameterError, PrivacyWarning
 from hedgerow.privacy.accounting import gaussian
 from hedgerow.privacy.accounting.budget import DPModel, Measure
 from hedgerow.privacy.accounting.guarantee import Meaning, advantage, found_at, meaning_of
-from hedgerow.privacy.ledger.charges import Charge, worst_total
+from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.queries import (
     Binning,
@@ -48,7 +48,7 @@ from hedgerow.privacy.statement.spending import (
 from hedgerow.privacy.statement.statement import PrivacyStatement, statement
 from hedgerow.schema.regions import EVERYONE, Fold, Split, Step
 from hedgerow.schema.schema import Mark
-from support.worlds import THREE, TWO, federation, sample, site_rows, study
+from support.worlds import THREE, TWO, federation, sample, site_rows, study, worst_total
 
 PINNED = Path(__file__).parents[1] / "vectors" / "statements.txt"
 SPLITS = tuple(THREE.grids[0].split_values(range(k)) for k in (2, 4, 6))

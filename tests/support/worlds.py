@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +30,8 @@ from hedgerow.federation.transports import in_process
 from hedgerow.methods.blocks import builder
 from hedgerow.methods.blocks.builder import Node
 from hedgerow.privacy.accounting.budget import Cost, DPModel, Measure
+from hedgerow.privacy.bundles import Weight
+from hedgerow.privacy.ledger.charges import Charge, Tally
 from hedgerow.privacy.ledger.events import Charged
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import GROUPINGS, STATISTICS, Query, QueryKind, Score
@@ -343,3 +345,18 @@ def remembered(monkeypatch):
 
     monkeypatch.setattr(membership, "read_keys", once_a_run(membership.read_keys))
     monkeypatch.setattr(membership, "form_session", once_a_run(membership.form_session))
+
+
+def worst_total(charges: Iterable[Charge]) -> Cost:
+    """The total of the worst-case record: tests and studies add, outcomes of one test do not."""
+    tally = Tally()
+    tally.add(tuple(charges))
+    return tally.total
+
+
+def weight_of(bundle: Sequence[Query]) -> int:
+    """An upper bound on the bytes of a bundle."""
+    weight = Weight()
+    for query in bundle:
+        weight.with_query(query)
+    return weight.bytes

@@ -32,12 +32,12 @@ from hedgerow.privacy.pricing import Priced, once_a_query, priced
 from hedgerow.privacy.queries import (
     GROUPINGS,
     STATISTICS,
-    BoundQuery,
     CurveNewton,
     Groups,
     Query,
     Statistic,
     Summed,
+    SumQuery,
     SurfaceGradients,
     kind_of,
 )
@@ -73,7 +73,10 @@ def reason_against(study: Study, bundle: Sequence[Query]) -> str | None:
     if not 0 < len(bundle) <= MOST_QUERIES:
         return f"{len(bundle)} queries in one bundle; 1 to {MOST_QUERIES} are allowed"
     reasons = (_reason_against_one(study, query) for query in bundle)
-    return next(filter(None, reasons), None) or _too_long(study, bundle)
+    if (reason := next(filter(None, reasons), None)) is not None:
+        return reason
+    size = sum(priced(study, query).size for query in bundle)
+    return f"more than {MOST_INTEGERS} integers" if size > MOST_INTEGERS else None
 
 
 @once_a_query
@@ -85,7 +88,8 @@ def _reason_against_one(study: Study, query: Query) -> str | None:
         or query.incompatibility(study.schema)
         or _bad_fraction(query.fraction)
         or _bad_remainder(study, query)
-        or _too_large(study, query)
+        or _too_many(query)
+        or _beyond_the_clamp(study, query)
         or _cannot_be_priced(study, query)
     )
 
@@ -125,15 +129,13 @@ def _bad_remainder(study: Study, query: Query) -> str | None:
     return _bad_fraction(query.fraction + query.remainder)
 
 
-def _too_large(study: Study, query: Query) -> str | None:
-    if not isinstance(query, Summed):
-        many = query.n_candidates > MOST_CANDIDATES
-        return f"more than {MOST_CANDIDATES} candidates" if many else None
-    return _beyond_the_clamp(study, query)
+def _too_many(query: Query) -> str | None:
+    many = not isinstance(query, Summed) and query.n_candidates > MOST_CANDIDATES
+    return f"more than {MOST_CANDIDATES} candidates" if many else None
 
 
-def _beyond_the_clamp(study: Study, query: Summed) -> str | None:
-    if isinstance(query, BoundQuery) or not query.statistic.is_fractional:
+def _beyond_the_clamp(study: Study, query: Query) -> str | None:
+    if not isinstance(query, SumQuery) or not query.statistic.is_fractional:
         return None
     unit, statistic = study.unit(query), query.statistic
     if isinstance(statistic, CurveNewton):
@@ -156,8 +158,3 @@ def _cannot_be_priced(study: Study, query: Query) -> str | None:
     except (HedgerowError, OverflowError, ArithmeticError) as error:
         return str(error)
     return None
-
-
-def _too_long(study: Study, bundle: Sequence[Query]) -> str | None:
-    size = sum(priced(study, query).size for query in bundle)
-    return f"more than {MOST_INTEGERS} integers" if size > MOST_INTEGERS else None

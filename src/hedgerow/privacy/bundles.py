@@ -77,16 +77,13 @@ class Weight:
             return of_text(value)
         if isinstance(value, Fraction):
             return TEXT + of_digits(value.numerator) + of_digits(value.denominator)
-        if isinstance(value, tuple):
-            return self._of_tuple(value)
-        return self._of_object(value)
-
-    def _of_tuple(self, values: tuple[Any, ...]) -> int:
-        if values and isinstance(values[0], Step):
-            return NAME + self._of_region(values)
-        if values and isinstance(values[0], int):
-            return NUMBER + len(values) * of_cell(max(values))
-        return NUMBER + sum(map(self._of, values))
+        if not isinstance(value, tuple):
+            return self._of_object(value)
+        if value and isinstance(value[0], Step):
+            return NAME + self._of_region(value)
+        if value and isinstance(value[0], int):
+            return NUMBER + len(value) * of_cell(max(value))
+        return NUMBER + sum(map(self._of, value))
 
     def _of_object(self, value: Any) -> int:
         match value:
@@ -136,13 +133,6 @@ class Weight:
             size += DEFINITION + of_tests(above.node_tests.feature.size) + above.is_open.size
             above = above.above
         return size + DEFINITION
-
-
-def weight_of(bundle: Sequence[Query]) -> int:
-    weight = Weight()
-    for query in bundle:
-        weight.with_query(query)
-    return weight.bytes
 
 
 def of_digits(number: int) -> int:

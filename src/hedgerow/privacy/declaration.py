@@ -131,16 +131,8 @@ KINDS = _Plain(
 )
 
 
-def _graph_of(content: Any) -> Sparse | None:
-    if content == COMPLETE:
-        return None
-    return Sparse(**{field_.name: content[field_.name] for field_ in fields(Sparse)})
-
-
 def _reports_content(reports: BloomRandomizedResponse | None) -> dict[str, str] | None:
-    if reports is None:
-        return None
-    return {field_.name: str(getattr(reports, field_.name)) for field_ in fields(reports)}
+    return None if reports is None else {name: str(part) for name, part in asdict(reports).items()}
 
 
 def _reports_of(content: Mapping[str, str] | None) -> BloomRandomizedResponse | None:
@@ -150,10 +142,6 @@ def _reports_of(content: Mapping[str, str] | None) -> BloomRandomizedResponse | 
     return BloomRandomizedResponse(
         **{name: Fraction(text) for name, text in content.items()} | counts
     )
-
-
-def _read_graph(value: Any) -> Sparse | None:
-    return Sparse(**value) if isinstance(value, dict) else one_of({COMPLETE: None}).parse(value)
 
 
 def _rational(words: str, fits: Callable[[Fraction], bool]) -> Rule:
@@ -264,13 +252,26 @@ class Declaration:
     )
     graph: Sparse | None = entry(
         "sum",
-        Rule("str or table", "complete, or a table", _read_graph, GRAPHS),
+        Rule(
+            "str or table",
+            "complete, or a table",
+            lambda value: (
+                Sparse(**value)
+                if isinstance(value, dict)
+                else one_of({COMPLETE: None}).parse(value)
+            ),
+            GRAPHS,
+        ),
         "Which sites share masks: all pairs (complete), or neighbors on a sparse graph, for more "
         "than 200 sites; a sparse graph uses a part of delta.",
         todo='write "complete", or, for more than 200 sites, { sigma = 40, eta = 20, rounds = 100 }'
         " with the rounds that the study may take",
         inside=GRAPH,
-        plain=_Plain(read=_graph_of),
+        plain=_Plain(
+            read=lambda content: (
+                None if content == COMPLETE else Sparse(**{name: content[name] for name in GRAPH})
+            )
+        ),
         usual=COMPLETE,
         default=None,
     )
@@ -412,13 +413,15 @@ _DERIVED = {"lattice", "protocol", "noise_law"}
 
 def content_of(study: Study) -> dict[str, Any]:
     """The approved content: numbers as integers or texts, never as floats."""
-    declaration_fields = fields(Declaration)
     plain = {
         field_.name: field_.metadata["plain"].write(getattr(study, field_.name))
-        for field_ in declaration_fields
+        for field_ in fields(Declaration)
     }
+    graph: str | dict[str, int] = COMPLETE
+    if study.graph is not None:  # its degree is derived
+        graph = {**asdict(study.graph), **asdict(study.parameters.neighborhood)}
     versions = {"lattice": study.lattice, "protocol": PROTOCOL, "noise_law": NOISE_LAW_VERSION}
-    return {**plain, "graph": _graph_content(study), **versions}
+    return {**plain, "graph": graph, **versions}
 
 
 def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
@@ -434,13 +437,6 @@ def rebuilt(make: type[Study], content: Mapping[str, Any]) -> Study:
             f"this is not the content of a study ({type(error).__name__}: {error}); give what "
             "`to_dict` made, whole and unchanged."
         ) from None
-
-
-def _graph_content(study: Study) -> str | dict[str, int]:
-    """The content of the graph; a sparse graph includes its degree, which is derived."""
-    if study.graph is None:
-        return COMPLETE
-    return {**asdict(study.graph), **asdict(study.parameters.neighborhood)}
 
 
 # The hash of a study's content, used by headers, accounts and approvals.

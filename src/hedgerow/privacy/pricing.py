@@ -18,7 +18,6 @@ from hedgerow.privacy.accounting.coalition import CoalitionRelease
 from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.mechanisms.mechanisms import NoiseLaw
-from hedgerow.privacy.mechanisms.response import BloomRandomizedResponse
 from hedgerow.privacy.queries import (
     BoundQuery,
     Cells,
@@ -116,20 +115,18 @@ def priced(study: Study, query: Query) -> Priced:
     """Prices a query that was admitted; a hostile query may raise."""
     what, remainder = describe(query, study), study.remainder(query)
     charge = study.charge(query.region, study.cost(query), what, remainder)
-    noise = _noise(study, query) if isinstance(query, SumQuery | BoundQuery) else None
+    noise = None
+    if isinstance(query, SumQuery | BoundQuery):
+        noise = Noise(
+            query,
+            prod(query.shape),
+            study.unit(query),
+            study.refinement(query),
+            study.site_law(query),
+            study.release(query),
+            study.slack(query),
+        )
     return Priced(query, charge, phrase_of(query), mechanism_of(query, study), noise)
-
-
-def _noise(study: Study, query: Summed) -> Noise:
-    return Noise(
-        query,
-        prod(query.shape),
-        study.unit(query),
-        study.refinement(query),
-        study.site_law(query),
-        study.release(query),
-        study.slack(query),
-    )
 
 
 def entry_charges(study: Study) -> list[Charge]:
@@ -158,18 +155,16 @@ def phrase_of(query: Query) -> Phrase:
 
 
 def describe(query: Query, study: Study) -> str:
-    """Describes a query and its records in one line."""
-    words = phrase_of(query).said(**_names(query, study))
-    return f"{words}, for {_records(query.region, study.schema)}"
+    """Describes a query and its records in one line.
 
-
-def _names(query: Query, study: Study) -> dict[str, str]:
-    """The columns of a query, and out of how many: columns that are not asked cost nothing."""
+    Columns are named out of how many: those that are not asked cost nothing.
+    """
+    names = {}
     if isinstance(query, BoundQuery):
-        return {"column": _column_words(query.features, study)}
-    if isinstance(query, SumQuery) and isinstance(query.by, Cells):
-        return {"column": _column_words(query.by.features, study)}
-    return {}
+        names = {"column": _column_words(query.features, study)}
+    elif isinstance(query, SumQuery) and isinstance(query.by, Cells):
+        names = {"column": _column_words(query.by.features, study)}
+    return f"{phrase_of(query).said(**names)}, for {_records(query.region, study.schema)}"
 
 
 def _column_words(features: Sequence[int], study: Study) -> str:
@@ -237,13 +232,10 @@ def mechanism_of(query: Query, study: Study) -> str:
 
 def label_mechanism(study: Study) -> str:
     """The mechanism that protects labels under DP model `label`, before any query."""
-    if study.label_reports is not None:
-        return _reports_words(study.label_reports)
-    keep = float(study.response.keep)
-    return f"k-ary randomized response, drawn once per record; the truth with p = {keep:.3f}"
-
-
-def _reports_words(reports: BloomRandomizedResponse) -> str:
+    reports = study.label_reports
+    if reports is None:
+        keep = float(study.response.keep)
+        return f"k-ary randomized response, drawn once per record; the truth with p = {keep:.3f}"
     ever, once = format_above(reports.epsilon_forever), format_above(reports.epsilon_once)
     return (
         f"Bloom filter of the label, {reports.hashes} of {reports.bits} bits; permanent bits drawn "

@@ -19,7 +19,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.models.losses import Sensitivity
 from hedgerow.privacy.accounting import conversions, rounding
 from hedgerow.privacy.accounting.budget import Cost, Measure
-from hedgerow.privacy.accounting.rounding import Real, context, real
+from hedgerow.privacy.accounting.rounding import context, real
 from hedgerow.privacy.mechanisms.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 
@@ -68,17 +68,12 @@ def cost_against(measure: Measure, release: CoalitionRelease, coalition: Coaliti
     if isinstance(law, DiscreteGaussian):
         weaker = DiscreteGaussian(law.sigma2 * shape)
         return conversions.cost_of(measure, weaker, release.sensitivity)
-    if isinstance(law, DiscreteLaplace) and measure is Measure.PURE:
-        return _laplace_cost(law.rate, shape, release)
-    return math.inf
-
-
-def _laplace_cost(rate: Fraction, shape: Fraction, release: CoalitionRelease) -> Fraction:
-    """The loss is concave in the change of a coordinate, so an even spread is the worst case."""
+    if not isinstance(law, DiscreteLaplace) or measure is not Measure.PURE:
+        return math.inf
+    # The loss is concave in the change of a coordinate, so an even spread is the worst case.
     per_coordinate, extra = divmod(release.sensitivity.l1, release.coordinates)
-    even = release.coordinates - extra
-    loss = even * polya_loss(rate, shape, per_coordinate)
-    return loss + extra * polya_loss(rate, shape, per_coordinate + 1) if extra else loss
+    loss = (release.coordinates - extra) * polya_loss(law.rate, shape, per_coordinate)
+    return loss + extra * polya_loss(law.rate, shape, per_coordinate + 1) if extra else loss
 
 
 @lru_cache(maxsize=4096)
@@ -92,10 +87,6 @@ def polya_loss(rate: Fraction, shape: Fraction, change: int) -> Fraction:
     ctx, r = context(), real(shape)
     a = ctx.exp(-real(rate))
     at_zero = ctx.hyp2f1(r, r, 1, a**2)
-    at_change = ctx.hyp2f1(r, r + change, change + 1, a**2) * _rising(r, change)
+    rising = ctx.gammaprod([r + change], [r, change + 1])  # (r)_k / k!
+    at_change = ctx.hyp2f1(r, r + change, change + 1, a**2) * rising
     return rounding.above(change * real(rate) + ctx.log(at_zero / at_change))
-
-
-def _rising(r: Real, k: int) -> Real:
-    """(r)_k / k!"""
-    return context().gammaprod([r + k], [r, k + 1])

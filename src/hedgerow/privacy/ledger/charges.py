@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
@@ -76,13 +76,6 @@ class ChargeLedger(Protocol):
 
     def spent(self, study: str) -> Cost:
         """The total charge of the worst-case record in a study."""
-
-
-def worst_total(charges: Iterable[Charge]) -> Cost:
-    """The total of the worst-case record: tests and studies add, outcomes of one test do not."""
-    tally = Tally()
-    tally.add(tuple(charges))
-    return tally.total
 
 
 _Units = int | float

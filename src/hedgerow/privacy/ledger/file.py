@@ -55,21 +55,17 @@ def _require_ledger(path: Path) -> None:
 
 def _identity(path: Path) -> Identity:
     key = _beside(path, ".key")
+    if not key.exists() and is_there(path):
+        raise LedgerBroken(
+            f"the ledger {path} is there and its key {key} is not, so nobody can tell whether its "
+            "entries are its own. Nothing was charged; bring the key back."
+        )
     if not key.exists():
-        _require_no_entries(path, key)
         write_private(key, Identity.generate().to_bytes())
     secret = key.read_bytes()
     if len(secret) != _KEY_BYTES:
         raise LedgerBroken(f"{key} holds {len(secret)} bytes and no key; bring the old one back.")
     return Identity.from_bytes(secret)
-
-
-def _require_no_entries(path: Path, key: Path) -> None:
-    if is_there(path):
-        raise LedgerBroken(
-            f"the ledger {path} is there and its key {key} is not, so nobody can tell whether its "
-            "entries are its own. Nothing was charged; bring the key back."
-        )
 
 
 def _beside(path: Path, suffix: str) -> Path:

@@ -71,7 +71,13 @@ class DiscreteGaussian:
     sigma2: Fraction
 
     def __post_init__(self) -> None:
-        _check_variance(self.sigma2, MOST_GAUSSIAN_VARIANCE)
+        _check_positive("variance", self.sigma2)
+        if self.sigma2 > MOST_GAUSSIAN_VARIANCE:
+            raise ParameterError(
+                f"the variance of the noise is {float(self.sigma2):.3g} units; its sampler is "
+                f"proved up to {float(MOST_GAUSSIAN_VARIANCE):.3g}. Use fewer units per 1.0 (a "
+                "coarser lattice), or a larger epsilon."
+            )
 
     @property
     def variance(self) -> float:
@@ -129,15 +135,6 @@ def _check_rate(rate: Fraction, least: Fraction) -> None:
             f"the rate of the noise is {float(rate):.3g} per unit; its sampler is proved from "
             f"{float(least):.3g} up. Use fewer units per 1.0 (a coarser lattice), fewer features "
             "per query, or a larger epsilon."
-        )
-
-
-def _check_variance(sigma2: Fraction, most: Fraction) -> None:
-    _check_positive("variance", sigma2)
-    if sigma2 > most:
-        raise ParameterError(
-            f"the variance of the noise is {float(sigma2):.3g} units; its sampler is proved up to "
-            f"{float(most):.3g}. Use fewer units per 1.0 (a coarser lattice), or a larger epsilon."
         )
 
 

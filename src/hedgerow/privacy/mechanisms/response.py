@@ -278,11 +278,7 @@ def _bloom(salt: int, label: int, bits: int, hashes: int) -> list[int]:
 def log_up(ratio: Fraction) -> float:
     """A float that is certified to be at least ln(ratio), and close to it; ratio >= 1."""
     guess = math.log1p((ratio.numerator - ratio.denominator) / ratio.denominator)
-    while not _exp_reaches(guess, ratio):
+    most = ratio.denominator << _CERTIFIED_BITS
+    while exp_bounds(Fraction(guess), _CERTIFIED_BITS)[1] * ratio.numerator > most:
         guess = math.nextafter(guess, math.inf)
     return guess
-
-
-def _exp_reaches(exponent: float, ratio: Fraction) -> bool:
-    smallest = exp_bounds(Fraction(exponent), _CERTIFIED_BITS)[1]
-    return smallest * ratio.numerator <= ratio.denominator << _CERTIFIED_BITS

@@ -23,6 +23,7 @@ from hedgerow.privacy.accounting.guarantee import (
 )
 from hedgerow.privacy.accounting.rounding import format_above
 from hedgerow.privacy.pricing import CHOICES
+from hedgerow.privacy.queries import Gradients
 from hedgerow.privacy.statement import wording
 from hedgerow.privacy.statement.record import About
 from hedgerow.privacy.statement.spending import (
@@ -63,6 +64,9 @@ OF_TIMES = (
     "length at most 1. Nobody's time leaves a site; curves and numbers at risk are noisy. "
     "Censoring must not depend on the event beyond what the columns say."
 )
+MASKS = "between neighbors on a sparse graph; {} of delta is for rounds it may expose"
+SAVED = "nodes passed on {:.1%} of their budget, on average"
+PAID_ELSEWHERE = ", of held-out records, which paid for nothing else"
 OUTSIDE = "scores and calibration on raw rows are outside this statement."
 
 
@@ -178,6 +182,7 @@ class PrivacyStatement:
         return html_table(f"{self.title}: {self.summary}", self._lines())
 
     def _lines(self) -> list[tuple[str, str]]:
+        delta = format_above(self.graph_delta, 2)
         return [
             *(self.about.lines() if self.about else ()),
             ("guarantee", self.summary),
@@ -192,14 +197,17 @@ class PrivacyStatement:
             ("accountant", self.accountant),
             ("randomness", self.randomness),
             *_title_lines("sampling", self._sampler_words()),
-            *_title_lines("masks", self._graph_words()),
+            *_title_lines("masks", [MASKS.format(delta)] if self.graph_delta else []),
             ("schema", self.schema_source),
             *([("ledger", self.total.place)] if self.total else []),
             ("budget used", self._spent_words()),
             *_title_lines("not used", [f"{u.part:6.1%} {u.what}" for u in self.unspent]),
-            *_title_lines("saved", self._saved_words()),
+            *([("saved", SAVED.format(self.saved_fraction))] if self.saved_fraction else []),
             *((_round_title(s.rounds), f"{s.part:6.1%} for {s.what}") for s in self.spending),
-            *((_round_title(s.rounds), self._held_out_words(s)) for s in self.held_out),
+            *(
+                (_round_title(s.rounds), f"{s.part:6.1%} for {s.what}{PAID_ELSEWHERE}")
+                for s in self.held_out
+            ),
             *((f"against {adversary}", bound) for adversary, bound in self.trust),
             *_title_lines("not protected", self.unprotected),
             ("code", f"hedgerow {self.release}, source {self.source[:16]}"),
@@ -213,12 +221,6 @@ class PrivacyStatement:
             return ["every draw is exact"]
         return [f"inexact sampling adds at most {format_above(self.delta_slack, 2)} to delta"]
 
-    def _graph_words(self) -> list[str]:
-        if self.graph_delta == 0.0:
-            return []
-        part = format_above(self.graph_delta, 2)
-        return [f"between neighbors on a sparse graph; {part} of delta is for rounds it may expose"]
-
     def _spent_words(self) -> str:
         if self.spent_fraction is None:
             return "no noise was added: no guarantee"
@@ -226,15 +228,6 @@ class PrivacyStatement:
         if self.spent_fraction == 1.0:
             return part
         return f"{part}; what was released has epsilon {format_above(self.spent_epsilon)}"
-
-    @staticmethod
-    def _held_out_words(line: Spending) -> str:
-        return f"{line.part:6.1%} for {line.what}, of held-out records, which paid for nothing else"
-
-    def _saved_words(self) -> list[str]:
-        if self.saved_fraction == 0.0:
-            return []
-        return [f"nodes passed on {self.saved_fraction:.1%} of their budget, on average"]
 
 
 def _guarantee(d: dict[str, Any], epsilon: float, delta: float, unit: str) -> Guarantee:
@@ -289,6 +282,8 @@ def statement(
     method's grid. `sample` names the records, if secret draws left others out.
     """
     no_noise = study.dp_model is DPModel.NONE
+    gradients = any(kind.what == Gradients.__name__ for kind in study.asks)
+    learns_times = study.schema.survival is not None and gradients
     queries = of_worst_site(queries, study.n_sites, study.measure)
     is_schema_inferred = bool(study.schema.unconfirmed)
     accountant = "none" if no_noise else ACCOUNTANTS[study.measure]
@@ -325,7 +320,7 @@ def statement(
         held_out=() if no_noise else by_rounds(test_queries, worst_path(test_queries), study.total),
         caveats=(
             *([instead] if instead else []),
-            *([OF_TIMES] if _learns_times(study) else []),
+            *([OF_TIMES] if learns_times else []),
             *_warnings(study, epsilon, is_schema_inferred, found_sites, is_simulation, queries),
             *wording.list_unvetted(study),
             *_of_persons(study, persons_declared),
@@ -340,10 +335,6 @@ def statement(
         source=source_digest(),
         total=total,
     )
-
-
-def _learns_times(study: Study) -> bool:
-    return study.schema.survival is not None and any(k.what == "Gradients" for k in study.asks)
 
 
 def _meaning(study: Study, spent: Cost, is_schema_inferred: bool, slack: Fraction) -> Meaning:

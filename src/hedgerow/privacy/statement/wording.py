@@ -192,25 +192,18 @@ def trust(study: Study, epsilon: float, queries: Sequence[Asked]) -> list[tuple[
     if study.dp_model is not DPModel.DISTRIBUTED:
         return [*everybody, ("all others", f"{shown}, even if all other sites collude")]
     more = max(epsilon, _against(study, queries, study.colluders + 1))
+    many, which = f"{study.colluders} sites collude", f"one of the {study.colluders} colluders"
+    if study.colluders == 1:
+        many, which = "1 site colludes", "the one colluder"
     return [
         *everybody,
         ("coordinator", f"{shown}, assuming standard cryptography"),
         (
             "coalition",
-            f"{shown} if up to {_collude(study.colluders)}; "
-            f"epsilon {format_above(more)} if one more site colludes",
+            f"{shown} if up to {many}; epsilon {format_above(more)} if one more site colludes",
         ),
-        ("other site", f"{shown} ({_count_as_colluder(study.colluders)})"),
+        ("other site", f"{shown} (another site counts as {which})"),
     ]
-
-
-def _collude(count: int) -> str:
-    return "1 site colludes" if count == 1 else f"{count} sites collude"
-
-
-def _count_as_colluder(colluders: int) -> str:
-    which = "the one colluder" if colluders == 1 else f"one of the {colluders} colluders"
-    return f"another site counts as {which}"
 
 
 def dp_model_words(noise: str) -> str:
