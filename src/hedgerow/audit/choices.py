@@ -40,8 +40,10 @@ BISECTIONS = 60
 
 def chance_of(guesses: int, right: int, canaries: int, epsilon: float, delta: float) -> float:
     """The largest probability of so many right guesses if the claim holds."""
-    keep = 1.0 / (1.0 + math.exp(-epsilon))
-    chances = _binomial(guesses, keep)
+    keep, k = 1.0 / (1.0 + math.exp(-epsilon)), np.arange(guesses + 1)
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, guesses + 1)))])
+    ways = factorials[guesses] - factorials[k] - factorials[guesses - k]
+    chances = np.exp(ways + k * math.log(keep) + (guesses - k) * math.log1p(-keep))
     tail = float(chances[right:].sum())
     below = np.cumsum(chances[:right][::-1])  # right - 1, right - 2, ... right guesses
     steepest = float((below / np.arange(1, right + 1)).max()) if right else 0.0
@@ -50,22 +52,20 @@ def chance_of(guesses: int, right: int, canaries: int, epsilon: float, delta: fl
 
 def epsilon_at_least(guesses: int, right: int, canaries: int, delta: float, error: float) -> float:
     """The largest epsilon that is refuted, except with probability `error`."""
-    low, high = 0.0, MOST_EPSILON
-    if chance_of(guesses, right, canaries, low, delta) >= error:
-        return 0.0
-    for _ in range(BISECTIONS):
+
+    def is_refuted(epsilon: float) -> bool:
+        return chance_of(guesses, right, canaries, epsilon, delta) < error
+
+    return _largest(is_refuted, MOST_EPSILON, BISECTIONS) if is_refuted(0.0) else 0.0
+
+
+def _largest(holds: Callable[[float], bool], high: float, halvings: int) -> float:
+    """The largest number for which it holds, from 0 to `high`, by bisection."""
+    low = 0.0
+    for _ in range(halvings):
         middle = (low + high) / 2.0
-        is_refuted = chance_of(guesses, right, canaries, middle, delta) < error
-        low, high = (middle, high) if is_refuted else (low, middle)
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return low
-
-
-def _binomial(n: int, p: float) -> FloatArray:
-    """(n + 1,) probabilities of 0, 1, ... n successes."""
-    k = np.arange(n + 1)
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
-    ways = factorials[n] - factorials[k] - factorials[n - k]
-    return np.asarray(np.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p)))
 
 
 @dataclass(frozen=True)
@@ -199,17 +199,10 @@ LAWS: dict[Mechanism, Callable[[FloatArray], FloatArray]] = {
 }
 
 
-@dataclass(frozen=True)
-class Sharpness:
-    """Sharpness as a multiple of the claimed law's: the estimate, and a lower bound."""
+def sharpness(choices: Sequence[Chosen], error: float) -> tuple[float, float]:
+    """Sharpness as a multiple of the claimed law's: the estimate, and a lower bound.
 
-    measured: float
-    at_least: float
-
-
-def sharpness(choices: Sequence[Chosen], error: float) -> Sharpness:
-    """Estimates sharpness from how far draws fall short of the best, a nonnegative sum.
-
+    Estimated from how far draws fall short of the best, a nonnegative sum.
     By Bernstein's inequality such a sum is below its mean by more than sqrt(2 V L) + m L / 3 with
     probability at most `error`, where L is -ln(error) and m the largest mean of one term.
     """
@@ -218,29 +211,21 @@ def sharpness(choices: Sequence[Chosen], error: float) -> Sharpness:
     )
 
     def is_sharper(factor: float, nats: float) -> bool:
-        moments = [(len(choice.selections), *_shortfall(choice, factor)) for choice in choices]
-        mean = sum(n * m for n, m, _ in moments)
-        width = math.sqrt(2.0 * nats * sum(n * v for n, _, v in moments))
-        return shortfall < mean - width - max(m for _, m, _ in moments) * nats / 3.0
+        """Whether a law `factor` times as sharp would fall short by more."""
+        total = variance = most = 0.0
+        for choice in choices:
+            chances = np.exp(log_chances(choice.query.mechanism, factor * choice.scores))
+            short, draws = choice.scores.max() - choice.scores, len(choice.selections)
+            mean = float(chances @ short)
+            total, most = total + draws * mean, max(most, mean)
+            variance += draws * float(chances @ (short - mean) ** 2)
+        return shortfall < total - math.sqrt(2.0 * nats * variance) - most * nats / 3.0
 
-    estimate, least = (_largest(partial(is_sharper, nats=nats)) for nats in (0.0, -math.log(error)))
-    return Sharpness(estimate, least)
-
-
-def _shortfall(choice: Chosen, factor: float) -> tuple[float, float]:
-    """Mean and variance of the shortfall of one draw, by a law `factor` times as sharp."""
-    chances = np.exp(log_chances(choice.query.mechanism, factor * choice.scores))
-    short = choice.scores.max() - choice.scores
-    mean = float(chances @ short)
-    return mean, float(chances @ (short - mean) ** 2)
-
-
-def _largest(holds: Callable[[float], bool]) -> float:
-    low, high = 0.0, SHARPEST
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    estimate, least = (
+        _largest(partial(is_sharper, nats=nats), SHARPEST, HALVINGS)
+        for nats in (0.0, -math.log(error))
+    )
+    return estimate, least
 
 
 def losses(study: Study, choice: Chosen, factor: float) -> FloatArray:
@@ -248,18 +233,17 @@ def losses(study: Study, choice: Chosen, factor: float) -> FloatArray:
     if not factor:
         return np.zeros(len(choice.others))
     mine = log_chances(choice.query.mechanism, factor * choice.scores)
-    return np.array([_loss(study, choice, factor, mine, neighbor) for neighbor in choice.others])
-
-
-def _loss(
-    study: Study, choice: Chosen, factor: float, mine: FloatArray, neighbor: FloatArray
-) -> float:
-    if np.array_equal(neighbor, choice.scores):
-        return 0.0
-    theirs = log_chances(choice.query.mechanism, factor * neighbor)
-    if study.measure is Measure.GDP:
-        return gaussian_loss(np.exp(mine), np.exp(theirs))
-    return float(np.abs(mine - theirs).max())
+    lost = np.zeros(len(choice.others))
+    for k, neighbor in enumerate(choice.others):
+        if not np.array_equal(neighbor, choice.scores):
+            theirs = log_chances(choice.query.mechanism, factor * neighbor)
+            is_pure = study.measure is not Measure.GDP
+            lost[k] = (
+                np.abs(mine - theirs).max()
+                if is_pure
+                else gaussian_loss(np.exp(mine), np.exp(theirs))
+            )
+    return lost
 
 
 def gaussian_loss(p: FloatArray, q: FloatArray) -> float:
@@ -311,8 +295,11 @@ def reports_of(
     study: Study, site: Rows, draws: Draws, is_included: BoolArray, records: int = RECORDS
 ) -> RandomizedLabels:
     """Reports of the first site: of its canaries, which are its last rows, and of many records."""
-    canaries = int(is_included.sum())
-    many = _repeat_rows(site, draws, records)
+    canaries, times = int(is_included.sum()), -(-records // site.n)
+    copies = Encoded(
+        codes=np.tile(site.codes, (1, times)), y=np.tile(_labels(site).astype(np.uint8), times)
+    )
+    many = Rows(copies, site.schema, draws)  # each copy has its own draw
     if study.label_reports is not None:
         return _bit_reports_of(study.label_reports, site, many, canaries)
     own = _told_labels(study, site)[site.n - canaries :]
@@ -354,14 +341,6 @@ def _told_labels(study: Study, rows: Rows) -> IntArray:
     answering = StudyRows(study, rows).sums
     assert isinstance(answering, Answering)
     return _labels(answering.rows)
-
-
-def _repeat_rows(rows: Rows, draws: Draws, records: int) -> Rows:
-    """The same records many times over, each copy with its own draw."""
-    times = -(-records // rows.n)
-    labels = np.tile(_labels(rows).astype(np.uint8), times)
-    copies = Encoded(codes=np.tile(rows.codes, (1, times)), y=labels)
-    return Rows(copies, rows.schema, draws)
 
 
 def loss_of_labels(reports: Sequence[RandomizedLabels], error: float) -> float:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,6 @@ from hedgerow.audit.paths import PathVerdict
 from hedgerow.data.reading.encoding import encode
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.errors import ParameterError
-from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.training import agree
@@ -100,7 +100,12 @@ def judge_fits(fits: Sequence[Watched]) -> AuditVerdict:
         kinds = [kind]
     else:
         by_law = [_choices(fits, law) for law in choices.LAW_WORDS]
-        kinds = [*_by_kind(fits), *(kind for kind, _ in by_law if kind is not None)]
+        groups: dict[type, list[tuple[Study, Released]]] = {}
+        for fit in fits:
+            for release in fit.released:
+                groups.setdefault(type(release.query.statistic), []).append((fit.study, release))
+        kinds = sorted(map(_kind, groups.values()), key=lambda kind: kind.what)
+        kinds += [kind for kind, _ in by_law if kind is not None]
         white_box = _whole_path(fits, [lost for _, lost in by_law])
         right, total = _guesses(fits)
     return AuditVerdict(
@@ -114,23 +119,14 @@ def judge_fits(fits: Sequence[Watched]) -> AuditVerdict:
     )
 
 
-def _by_kind(fits: Sequence[Watched]) -> list[KindOfRelease]:
-    groups: dict[type, list[tuple[Study, Released]]] = {}
-    for fit in fits:
-        for release in fit.released:
-            groups.setdefault(type(release.query.statistic), []).append((fit.study, release))
-    kinds = [_kind(str(group[0][1].query.statistic.words), group) for group in groups.values()]
-    return sorted(kinds, key=lambda kind: kind.what)
-
-
-def _kind(name: str, group: Sequence[tuple[Study, Released]]) -> KindOfRelease:
+def _kind(group: Sequence[tuple[Study, Released]]) -> KindOfRelease:
     noise = _noise(group)
     scale = noise.at_most(QUIET_DEVIATIONS)
     ratios = [
         _losses(s, release, scale).max() / float(s.cost(release.query)) for s, release in group
     ]
     return KindOfRelease(
-        what=name,
+        what=str(group[0][1].query.statistic.words),
         numbers=noise.count,
         noise=math.sqrt(noise.square),
         at_least=max(float(part) for part in ratios),
@@ -149,15 +145,15 @@ def _choices(
     group = [(k, c) for k, f in enumerate(fits) for c in f.chosen if c.query.mechanism is law]
     if not group:
         return None, lost
-    sharp = choices.sharpness([choice for _, choice in group], ERROR)
-    most = sharp.at_least if sharp.at_least > ROUNDING else 0.0
+    measured, at_least = choices.sharpness([choice for _, choice in group], ERROR)
+    most = at_least if at_least > ROUNDING else 0.0
     for k, choice in group:
         if len(choice.others):
-            losses = choices.losses(fits[k].study, choice, sharp.at_least)
+            losses = choices.losses(fits[k].study, choice, at_least)
             most = max(most, float(losses.max()) / float(fits[k].study.cost(choice.query)))
             lost[k] += losses
     numbers = sum(len(choice.selections) for _, choice in group)
-    noise = 1.0 / sharp.measured if sharp.measured else math.inf
+    noise = 1.0 / measured if measured else math.inf
     return KindOfRelease(choices.LAW_WORDS[law], numbers, noise, most), lost
 
 
@@ -282,19 +278,6 @@ class Watched:
     """Where labels are randomized there is nothing else to see."""
 
 
-class _Recording:
-    """A federation that records queries and replies."""
-
-    def __init__(self, federation: Server) -> None:
-        self._federation = federation
-        self.pairs: list[tuple[Query, Reply]] = []
-
-    def ask(self, queries: Sequence[Query]) -> Sequence[Reply]:
-        replies = self._federation.ask(queries)
-        self.pairs += zip(queries, replies, strict=True)
-        return replies
-
-
 def watch_fit(
     estimator: Any,
     schema: Schema,
@@ -317,9 +300,15 @@ def watch_fit(
             own_y = np.concatenate([own_y, extra_y[is_included]])
         site_rows.append(_rows(own_X, own_y, study.schema, draws[k]))
     federation = in_process.open_federation(study, site_rows)
-    recording = _Recording(federation)
+    pairs = list[tuple[Query, Reply]]()
+
+    def ask(queries: Sequence[Query]) -> Sequence[Reply]:
+        replies = federation.ask(queries)
+        pairs.extend(zip(queries, replies, strict=True))
+        return replies
+
     public = np.random.default_rng(study.public_seed)
-    run(method.flow(study.schema, federation, public), recording)
+    run(method.flow(study.schema, federation, public), SimpleNamespace(ask=ask))
     if study.dp_model is DPModel.LABEL:
         reports = reports_of(study, site_rows[0], draws[0], is_included)
         return Watched(study, (), is_included, label_reports=reports)
@@ -327,8 +316,8 @@ def watch_fit(
         _rows(extra_X[i : i + 1], extra_y[i : i + 1], study.schema, draws[0])
         for i in range(len(extra_y))
     ]
-    releases = _released(study, recording.pairs, site_rows, alone)
-    chosen = chosen_in(study, recording.pairs, site_rows, alone, is_included)
+    releases = _released(study, pairs, site_rows, alone)
+    chosen = chosen_in(study, pairs, site_rows, alone, is_included)
     return Watched(study, tuple(releases), is_included, tuple(chosen))
 
 

@@ -9,11 +9,13 @@ with what was charged and stated for them, and held-out records must be in one p
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -21,7 +23,7 @@ from unittest.mock import patch
 import numpy as np
 
 from hedgerow.audit.choices import loss_of_labels, reports_of
-from hedgerow.audit.shadow import PlainTranscript, RecordVerdict, SiteRelease, judge_transcript
+from hedgerow.audit.shadow import PlainTranscript, SiteRelease, judge_transcript
 from hedgerow.audit.transcript import (
     SiteAnswer,
     answer_without_noise,
@@ -92,12 +94,21 @@ def watch_run(
 
         instead(client, "respond", _respond(watch, replay))
         instead(in_process, "open_federation", _opening(watch, fails))
-        instead(site_rows, "os", SimpleNamespace(urandom=_same_secrets()))
-        statement_watch = _stating(watch)
+        # Secrets of sites, different for each site and the same in both runs.
+        secrets = (f"secret {number}".encode() for number in itertools.count(1))
+        same_secret = SimpleNamespace(
+            urandom=lambda size: hashlib.shake_128(next(secrets)).digest(size)
+        )
+        instead(site_rows, "os", same_secret)
+
+        def statement(*arguments: Any, **options: Any) -> Any:
+            watch.statements.append(statement_of(*arguments, **options))
+            return watch.statements[-1]
+
         for module in (training, evaluate):
-            instead(module, "statement", statement_watch)
+            instead(module, "statement", statement)
         if as_study:
-            instead(base, "agree", _with_retries)
+            instead(base, "agree", partial(training.agree, terms={"retry_budget": Fraction(1, 2)}))
         yield watch
 
 
@@ -140,32 +151,6 @@ def _opening(watch: RunWatch, fails: int | None) -> Callable[..., server.Server]
     return open_federation
 
 
-def _stating(watch: RunWatch) -> Callable[..., Any]:
-    plain = statement_of
-
-    def statement(*arguments: Any, **options: Any) -> Any:
-        watch.statements.append(plain(*arguments, **options))
-        return watch.statements[-1]
-
-    return statement
-
-
-def _same_secrets() -> Callable[[int], bytes]:
-    """Secrets of sites, different for each site and the same in both runs."""
-    count = [0]
-
-    def secret(size: int) -> bytes:
-        count[0] += 1
-        return hashlib.shake_128(f"secret {count[0]}".encode()).digest(size)
-
-    return secret
-
-
-def _with_retries(estimator: Any, schema: Any, n_sites: int) -> Any:
-    terms = {"retry_budget": Fraction(1, 2)}
-    return training.agree(estimator, schema, n_sites, terms)
-
-
 @dataclass(frozen=True)
 class PathVerdict:
     """The problems of everything that was done, and the largest loss of a study over its charge."""
@@ -194,27 +179,19 @@ def compare_neighbors(
             return PathVerdict(("without the record something else is asked",))
     if [call.questions for call in run.calls] != [call.questions for call in neighbor_run.calls]:
         return PathVerdict(("what is asked depends on a record",))
-    verdicts = verdicts_of(run, neighbor_run)
-    problems = [problem for verdict in verdicts for problem in verdict.problems]
-    problems += _in_both_parts(verdicts) if holds_out else []
-    for federation, rows in zip(run.servers, run.site_rows, strict=True):
-        problems += _label_problems(federation.study, rows)
-    lost = [float(verdict.lost / verdict.worst) for verdict in verdicts if verdict.worst]
-    return PathVerdict(tuple(problems), max(lost, default=0.0))
-
-
-def verdicts_of(run: RunWatch, neighbor_run: RunWatch) -> list[RecordVerdict]:
-    """The verdict of every study that was run and guarantees anything, in order."""
-    return [
+    verdicts = [
         judge_transcript(_transcript(federation, privacy_statement, run, neighbor_run))
         for federation, privacy_statement in zip(run.servers, run.statements, strict=True)
         if federation.study.dp_model is not DPModel.NONE
     ]
-
-
-def _in_both_parts(verdicts: Sequence[RecordVerdict]) -> list[str]:
+    problems = [problem for verdict in verdicts for problem in verdict.problems]
     *in_training, in_evaluation = (verdict.paid > 0 for verdict in verdicts)
-    return ["a record was trained on and evaluated"] if any(in_training) and in_evaluation else []
+    if holds_out and any(in_training) and in_evaluation:
+        problems.append("a record was trained on and evaluated")
+    for federation, rows in zip(run.servers, run.site_rows, strict=True):
+        problems += _label_problems(federation.study, rows)
+    lost = [float(verdict.lost / verdict.worst) for verdict in verdicts if verdict.worst]
+    return PathVerdict(tuple(problems), max(lost, default=0.0))
 
 
 def _label_problems(study: Study, site_rows: Sequence[Any]) -> list[str]:

@@ -33,17 +33,13 @@ def estimators_named(name: str) -> dict[str, EstimatorMaker]:
     classes = estimators()
     if name == "all":
         return {**classes}
-    makers: dict[str, EstimatorMaker] = {**classes, **_methods_with_a_claim()}
+    makers: dict[str, EstimatorMaker] = {**classes}  # a published number is no claim to audit
+    makers |= {paper: maker for paper, maker in paper_methods().items() if "_as_" not in paper}
     if name not in makers:
         raise ParameterError(
             f"there is no estimator {name!r}; use 'all' or one of {sorted(makers)}."
         )
     return {name: makers[name]}
-
-
-def _methods_with_a_claim() -> dict[str, EstimatorMaker]:
-    """Methods that take epsilon; a number that a paper published is not a claim to audit."""
-    return {name: maker for name, maker in paper_methods().items() if "_as_" not in name}
 
 
 def audit_estimator(
@@ -186,11 +182,13 @@ def _censor(rows: tuple[Any, Any], rng: Rng) -> tuple[Any, Any]:
 
 
 def lines(name: str, dp_model: str, verdict: AuditVerdict) -> Iterator[str]:
-    """The verdict for a terminal, with a bar."""
+    """The verdict for a terminal, with bars, in which the claim is a vertical line."""
     yield f"{name}, dp_model {dp_model}"
     yield f"  claim      epsilon = {verdict.claimed:g}, delta = {verdict.delta:g}"
     for words, loss in (("white box", verdict.white_box), ("one run  ", verdict.one_run)):
-        yield f"  {words}  at least {loss:.3f}  {_bar(loss, verdict.claimed)}"
+        reach = min(round(CLAIM_WIDTH * loss / verdict.claimed), CLAIM_WIDTH + 10)
+        below, beyond = "#" * min(reach, CLAIM_WIDTH), "#" * (reach - CLAIM_WIDTH)
+        yield f"  {words}  at least {loss:.3f}  [{below:.<{CLAIM_WIDTH}}|{beyond}]"
     yield f"             {verdict.right} of {verdict.canaries} canaries guessed right"
     for kind in verdict.kinds:
         mark = "" if kind.is_sound else "   BEYOND ITS CHARGE"
@@ -204,15 +202,3 @@ def lines(name: str, dp_model: str, verdict: AuditVerdict) -> Iterator[str]:
         )
         yield f"  {name:<28} {'ACCOUNTANTS DISAGREE: ' if path.problems else ''}{words}"
     yield "  below its claim" if verdict.is_sound else "  ABOVE ITS CLAIM: do not use this build"
-
-
-def _bar(loss: float, claim: float) -> str:
-    """Measured against claimed loss; the claim is the vertical line."""
-    reach = min(round(CLAIM_WIDTH * loss / claim), CLAIM_WIDTH + 10)
-    bar = (
-        "#" * min(reach, CLAIM_WIDTH)
-        + "." * max(CLAIM_WIDTH - reach, 0)
-        + "|"
-        + "#" * max(reach - CLAIM_WIDTH, 0)
-    )
-    return f"[{bar}]"

@@ -22,7 +22,6 @@ from hedgerow.audit.shadow import (
     Claim,
     NoisySum,
     PlainLaw,
-    PlainRegion,
     PlainTranscript,
     RecordVerdict,
     Selection,
@@ -127,8 +126,16 @@ def answer_without_noise(rows: StudyRows, questions: Sequence[Priced]) -> SiteAn
 
 def terms_of(study: Study) -> Terms:
     """The agreed numbers: only declared ones, none that is derived."""
-    shares = study.dp_model is DPModel.DISTRIBUTED
-    is_label = study.dp_model is DPModel.LABEL
+    shares, label_odds = study.dp_model is DPModel.DISTRIBUTED, None
+    if study.dp_model is DPModel.LABEL:  # of the law itself: the words that report the truth
+        reports, most = study.label_reports, study.records_per_person
+        if reports is None:
+            keep = study.response.keep
+            label_odds = keep, (1 - keep) / (study.response.classes - 1), most
+        else:
+            apart = max(int((a != b).sum()) for a in reports.code for b in reports.code)
+            flip = (1 - reports.keep) / 2
+            label_odds = 1 - flip, flip, apart * most
     return Terms(
         study=study.account,
         measure="pure" if study.measure is Measure.PURE else "gaussian",
@@ -137,23 +144,8 @@ def terms_of(study: Study) -> Terms:
         counted=study.threshold - study.colluders if shares else 1,
         records_per_person=study.records_per_person,
         entry=study.entry_cost,
-        label_odds=_label_odds(study) if is_label else None,
+        label_odds=label_odds,
     )
-
-
-def _label_odds(study: Study) -> tuple[Fraction, Fraction, int]:
-    """The odds of the law itself: the fraction of words that report the truth."""
-    reports = study.label_reports
-    if reports is None:
-        keep = study.response.keep
-        return keep, (1 - keep) / (study.response.classes - 1), study.records_per_person
-    apart = max(int((a != b).sum()) for a in reports.code for b in reports.code)
-    flip = (1 - reports.keep) / 2
-    return 1 - flip, flip, apart * study.records_per_person
-
-
-def region_of(region: regions.Region) -> PlainRegion:
-    return tuple((_test_words(step.test), step.outcome) for step in region)
 
 
 def _test_words(test: regions.Test) -> str:
@@ -193,7 +185,7 @@ def releases_of(
             "round": place[0],
             "site": place[1],
             "what": str(priced_query.phrase),
-            "region": region_of(query.region),
+            "region": tuple((_test_words(step.test), step.outcome) for step in query.region),
             "charge": priced_query.charge.cost,
             "remainder": priced_query.charge.remainder,
         }
@@ -265,7 +257,13 @@ def judge_records(
 
     whole, verdicts = answers(X, y), dict[int, RecordVerdict]()
     for row in np.unique(np.linspace(0, len(y) - 1, min(most, len(y)), dtype=int)).tolist():
-        pairs = zip(rounds, whole, answers(*_neighbor(study, X, y, row)), strict=True)
+        if study.dp_model is DPModel.LABEL:  # neighbors differ in a label
+            labels = y.copy()
+            labels[row] = next(one for one in study.schema.labels if str(one) != str(y[row]))
+            without = answers(X, labels)
+        else:
+            without = answers(np.delete(X, row, axis=0), np.delete(y, row))
+        pairs = zip(rounds, whole, without, strict=True)
         releases = [
             release
             for number, (questions, mine, theirs) in enumerate(pairs, 1)
@@ -276,15 +274,6 @@ def judge_records(
             PlainTranscript(terms=terms, releases=tuple(releases), claim=claim)
         )
     return verdicts
-
-
-def _neighbor(study: Study, X: Any, y: Any, row: int) -> tuple[Any, Any]:
-    """The rows without the record; under `label`, with another label."""
-    if study.dp_model is not DPModel.LABEL:
-        return np.delete(X, row, axis=0), np.delete(y, row)
-    labels, labels_then = list(study.schema.labels), y.copy()
-    labels_then[row] = next(label for label in labels if str(label) != str(y[row]))
-    return X, labels_then
 
 
 def claim_of(spent: Cost, statement: PrivacyStatement) -> Claim:
