@@ -127,18 +127,15 @@ def draw_noise(sums: Sequence[Noise], secret: SecretRandomness, draw: Draw) -> l
 
 
 def _randomize(rows: StudyRows, noise: Noise, secret: SecretRandomness) -> IntArray:
+    """Label reports: instant reports of each record's permanent bits, and 1 for the record."""
     query = noise.query
-    if isinstance(query, SumQuery) and isinstance(query.statistic, LabelReports):
-        return rows.sums.integers_of(query, _reports(rows, secret))
-    return rows.sums.integers(query, noise.unit)
-
-
-def _reports(rows: StudyRows, secret: SecretRandomness) -> IntArray:
-    """(n, bits + 1) an instant report of each record's permanent bits, and 1 for the record."""
+    if not isinstance(query, SumQuery) or not isinstance(query.statistic, LabelReports):
+        return rows.sums.integers(query, noise.unit)
     if rows.permanent is None or rows.study.label_reports is None:
         raise UnsupportedQuery("label reports were asked where labels are not randomized bits.")
     bits = rows.study.label_reports.instant(rows.permanent, secret).astype(np.int64)
-    return np.concatenate([bits, np.ones((len(bits), 1), np.int64)], axis=1)
+    reports = np.concatenate([bits, np.ones((len(bits), 1), np.int64)], axis=1)
+    return rows.sums.integers_of(query, reports)
 
 
 def _select(

@@ -297,12 +297,12 @@ def evidence_below_zero(counts: FloatArray, parts: Sequence[NoisePart]) -> Float
         means = 0.5 * (1.0 + once + np.minimum(once, np.sqrt(squares)))
     evidence = slopes * below[is_far, None] - np.log(means)
     whole = slopes * below.sum() - counts.size * np.log(means)
-    mixed = [
+    mixtures = [
         np.logaddexp(math.log1p(-part), math.log(part) + evidence).sum(axis=0)
         + (counts.size - len(evidence)) * np.log1p(part / means - part)
         for part in RARE
     ]
-    return np.array([whole, *mixed])
+    return np.array([whole, *mixtures])
 
 
 def is_below_zero(evidence: FloatArray | float, alarm: float) -> bool:

@@ -73,23 +73,12 @@ def write_job(folder: Path, pipe: Path, names: Sequence[str], fewest: int) -> No
     config.mkdir(parents=True)
     workflow = {"id": TASK, "path": CONTROLLER, "args": {"pipe": str(pipe), "sites": list(names)}}
     executor = {"tasks": ["*"], "executor": {"path": EXECUTOR, "args": {}}}
+    meta = {"name": TASK, "resource_spec": {}, "min_clients": fewest}
+    common: dict[str, Any] = {"format_version": 2, "components": []}
     files = {
-        folder / "meta.json": {
-            "name": TASK,
-            "resource_spec": {},
-            "min_clients": fewest,
-            "deploy_map": {"app": ["@ALL"]},
-        },
-        config / "config_fed_server.json": {
-            "format_version": 2,
-            "workflows": [workflow],
-            "components": [],
-        },
-        config / "config_fed_client.json": {
-            "format_version": 2,
-            "executors": [executor],
-            "components": [],
-        },
+        folder / "meta.json": meta | {"deploy_map": {"app": ["@ALL"]}},
+        config / "config_fed_server.json": common | {"workflows": [workflow]},
+        config / "config_fed_client.json": common | {"executors": [executor]},
     }
     for path, content in files.items():
         path.write_text(json.dumps(content), encoding="utf-8")
@@ -128,9 +117,7 @@ class PipeController(Controller):  # type: ignore[misc]
         missing, end = set(self._sites), time.monotonic() + HELLO_SECONDS
         while missing and time.monotonic() < end and not abort_signal.triggered:
             result = self._ask({name: Shareable() for name in missing}, HELLO, 1.0, optional=True)
-            missing -= {
-                n for n, reply in result.items() if reply.get_return_code() == ReturnCode.OK
-            }
+            missing -= {n for n, item in result.items() if item.get_return_code() == ReturnCode.OK}
             time.sleep(0.05)
         return missing
 

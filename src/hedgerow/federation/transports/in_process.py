@@ -142,8 +142,5 @@ def _client(study: Study, rows: Held, identity: Identity, roster: Roster, me: in
     store = RamStore(study.limit)
     parameters, pins = study.parameters, roster.fingerprints
     site = Site(identity, roster, me, parameters, study.hash, store, pins=pins)
-    return Client(StudyRows(study, rows), site, store, wait=do_not_wait)
-
-
-def do_not_wait(seconds: float) -> None:
-    """In one process nobody observes the time of replies."""
+    # In one process nobody observes the time of replies.
+    return Client(StudyRows(study, rows), site, store, wait=lambda seconds: None)
