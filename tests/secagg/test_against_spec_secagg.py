@@ -18,12 +18,11 @@ from hedgerow.secagg.encoding import (
     u32,
 )
 from hedgerow.secagg.envelope import Envelope, seal_message
-from hedgerow.secagg.graph import Graph
 from hedgerow.secagg.keys import EphemeralKeys, Identity, Roster, open_share
 from hedgerow.secagg.memory import set_hash
 from hedgerow.secagg.messages import Keys, Masked, Mode, Round, Shares, Unmask
 from hedgerow.secagg.opening import set_digest, take_masks_off
-from hedgerow.secagg.session import KeySession, SiteSession
+from hedgerow.secagg.session import Graph, KeySession, SiteSession
 from spec import one_round as spec
 from support.spec_replay import GOOD, load
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import ParameterError
-from hedgerow.secagg.graph import Graph
 from hedgerow.secagg.parameters import (
     Neighborhood,
     Parameters,
@@ -15,6 +14,7 @@ from hedgerow.secagg.parameters import (
     neighborhood,
     stays_connected,
 )
+from hedgerow.secagg.session import Graph
 from support.secagg_dry_run import consortium, secure_sum, some_vectors
 from support.worlds import remembered  # noqa: F401
 

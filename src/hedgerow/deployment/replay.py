@@ -31,13 +31,12 @@ from hedgerow.secagg.closing import UNASKED, LastWord
 from hedgerow.secagg.codes import Code, require
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.envelope import NO_SESSION, Envelope, Header, MessageKind, open_shown
-from hedgerow.secagg.graph import Graph
 from hedgerow.secagg.keys import COORDINATOR, Roster
 from hedgerow.secagg.messages import Mode
 from hedgerow.secagg.opening import OpenedSum
 from hedgerow.secagg.parameters import Parameters
 from hedgerow.secagg.secure_sum import SecureSum
-from hedgerow.secagg.session import KeySession
+from hedgerow.secagg.session import Graph, KeySession
 
 
 class TranscriptError(ParameterError):

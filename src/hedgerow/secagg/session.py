@@ -25,7 +25,6 @@ from hedgerow.secagg.envelope import (
     SignedHeader,
     open_envelope,
 )
-from hedgerow.secagg.graph import Graph
 from hedgerow.secagg.keys import (
     EVERYBODY,
     EphemeralKeys,
@@ -77,6 +76,40 @@ def read_keys(message: bytes, roster: Roster, study_hash: bytes) -> Joining:
     to_all = (header.session_id, header.round, header.receiver) == (NO_SESSION, 0, EVERYBODY)
     require(to_all, Code.BAD_MESSAGE)
     return Joining(envelope.receipt, Keys.read(envelope.body), message)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Who shares masks with whom: sites on a ring, joined if at most `reach` steps apart."""
+
+    order: tuple[int, ...]
+    reach: int
+
+    @classmethod
+    def of(cls, parameters: Parameters, session_id: bytes) -> Graph:
+        """The graph of a key session: a new one for each."""
+        if parameters.sparse is None:
+            return cls.full(parameters.n_sites)
+        return cls.ring(parameters.n_sites, parameters.neighborhood.degree, session_id)
+
+    @classmethod
+    def full(cls, n_sites: int) -> Graph:
+        return cls(tuple(range(n_sites)), n_sites // 2)
+
+    @classmethod
+    def ring(cls, n_sites: int, degree: int, session_id: bytes) -> Graph:
+        return cls(_ring_order(n_sites, session_id), degree // 2)
+
+    def neighbors(self, site: int) -> frozenset[int]:
+        n, here = len(self.order), self.order.index(site)
+        steps = range(-self.reach, self.reach + 1)
+        return frozenset(self.order[(here + step) % n] for step in steps) - {site}
+
+
+@lru_cache(maxsize=16)
+def _ring_order(n_sites: int, session_id: bytes) -> tuple[int, ...]:
+    """Cached: all sites of one process draw the same ring."""
+    return tuple(sorted(range(n_sites), key=lambda site: digest("ring", session_id, u16(site))))
 
 
 @dataclass(frozen=True, slots=True)
