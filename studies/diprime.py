@@ -32,6 +32,7 @@ from studies.diprime_fits import (
     MOST_ROWS,
     NO_MORE,
     NOT_PRIVATE,
+    OVER_SITES,
     PARTIES,
     REGRESSION,
     RHO,
@@ -309,7 +310,7 @@ def collected(computation: Computation, quick: bool = False) -> dict[str, pd.Dat
 
 # --------------------------------------------------------------------------------------- grids
 def quick_grids() -> dict[str, Grid]:
-    few = ("DP-RF", "DP-ERT", "DiPriMe", "ours", "ours, 5 sites")
+    few = ("DP-RF", "DP-ERT", "DiPriMe", "ours", OVER_SITES)
     return {
         "table1": (fit, cells(QUICK_SETS[:1], few, splits(1))),
         "table2": (fit, cells(QUICK_SETS[1:], few, splits(1))),

@@ -258,8 +258,9 @@ def _row(row: Row, middle: float, axis: _Axis, colors: Mapping[str, str]) -> Ite
         if entry.low is not None and entry.high is not None:
             low, high = axis.at(entry.low), axis.at(entry.high)
             yield f'<path d="M{low:g} {y:g}H{high:g}" stroke="{color}"/>'
-        face = color if entry.low is None or entry.is_clear else "#fff"
-        yield f'<circle cx="{x:g}" cy="{y:g}" r="2.5" fill="{face}" stroke="{color}"/>'
+        is_full = entry.low is None or entry.is_clear
+        look = f'r="3" fill="{color}"' if is_full else f'r="2.5" fill="#fff" stroke="{color}"'
+        yield f'<circle cx="{x:g}" cy="{y:g}" {look}/>'
 
 
 def _ticks(axis: _Axis, bottom: float) -> Iterator[str]:
