@@ -49,7 +49,7 @@ from hedgerow.methods.blocks.random_trees import (
     Gates,
     is_signal_below,
 )
-from hedgerow.methods.blocks.sizes import QUERY, Scale
+from hedgerow.methods.blocks.sizes import Scale
 from hedgerow.methods.blocks.tables import ask_tables
 from hedgerow.methods.blocks.target import InitialRound, declared_target
 from hedgerow.methods.constants import constant
@@ -59,7 +59,7 @@ from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import LogLoss, Loss, SoftmaxLoss
 from hedgerow.models.model import Model, Output
 from hedgerow.models.uncertainty import ScoreNoise
-from hedgerow.privacy.bundles import NUMBER, Size
+from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import (
     Cells,
     ClassCounts,
@@ -148,10 +148,7 @@ class SmoothedBoost(Method):
         size += surfaces.largest(scale, loss.outputs)
         if loss.outputs > 1:
             return size
-        dimension = scale.columns + 1
-        weights = QUERY + NUMBER * dimension + self._model_bytes(scale, loss)
-        channels = dimension * (dimension + 3) // 2
-        return size + Size.of_step(integers=channels, bytes=weights) * curves.ROUNDS
+        return size + curves.largest(scale, self._model_bytes(scale, loss)) * curves.ROUNDS
 
     def _model_bytes(self, scale: Scale, loss: Loss) -> int:
         tests = self.max_depth + DEEPER  # one for each level
@@ -159,8 +156,8 @@ class SmoothedBoost(Method):
         return trees + surfaces.tree_bytes(scale, loss.outputs)
 
     def _batches(self, schema: Schema) -> BatchPlan:
-        loss = loss_for(len(schema.classes or ()))
-        integers = Scale.complete(self.max_depth + DEEPER) * loss.channels
+        integers = Scale.complete(self.max_depth + DEEPER)
+        integers *= loss_for(len(schema.classes or ())).channels
         before = self._before_trees(schema).rounds
         return BatchPlan(self.n_estimators, self.trees_per_round, before, integers)
 

@@ -311,8 +311,8 @@ class Stage:
     def update(
         self, trees: int, rate: float | None = None, overlap: float = BATCH_OVERLAP
     ) -> MeanResiduals:
-        rate, seen = rate or self.learning_rate, self.residuals
-        return MeanResiduals(self.loss, rate, residuals=seen, overlap=overlap, trees=trees)
+        rate, residuals = rate or self.learning_rate, self.residuals
+        return MeanResiduals(self.loss, rate, residuals=residuals, overlap=overlap, trees=trees)
 
     def clipped(self, model: Additive) -> Additive:
         """The model with predictions in the target's range."""
@@ -390,9 +390,8 @@ class RegressionBoost(Method):
     def largest(self, schema: Schema) -> Size:
         """The largest of the fallback forest, trees alone, and tables with trees."""
         scale = Scale(schema)
-        leaves, model = self._leaves(scale), self._model_bytes(scale)
-
-        trees = partial(scale.trees, leaves=leaves, channels=2, shared_bytes=model)
+        model = self._model_bytes(scale)
+        trees = partial(scale.trees, leaves=self._leaves, channels=2, shared_bytes=model)
 
         def with_trees(before: Size, plan: BatchPlan) -> Size:
             return before + plan.largest(trees, self._look(scale), RESIDUAL_ROUNDS)
@@ -412,43 +411,34 @@ class RegressionBoost(Method):
     def _before_trees(self, schema: Schema) -> Size:
         scale = Scale(schema)
         size = scale.initial_round() + scale.tables(channels=1) + self._look(scale) * 4
-        model, columns = self._model_bytes(scale), scale.columns
-        curves = scale.trees(columns, scale.cells, channels=2, shared_bytes=model)
-        of_trees = partial(
-            scale.trees, leaves=SURFACE_GROUPS[1] ** 2, channels=2, shared_bytes=model
-        )
-        n_pairs = comb(min(max(PAIRED_COLUMNS), columns), 2)
-        n_rounds = min(SHARED_TABLE_ROUNDS, n_pairs)
-        pairs = of_trees(-(-n_pairs // SHARED_TABLE_ROUNDS)) * n_rounds
-        size += curves + surfaces.largest(scale, 1) + replace(pairs, rounds_alone=n_pairs)
+        tables = partial(scale.trees, channels=2, shared_bytes=self._model_bytes(scale))
+        size += tables(scale.columns, scale.cells) + surfaces.largest(scale, 1)
+        n_pairs = comb(min(max(PAIRED_COLUMNS), scale.columns), 2)
+        together = -(-n_pairs // SHARED_TABLE_ROUNDS)
+        pairs = tables(together, SURFACE_GROUPS[1] ** 2) * min(SHARED_TABLE_ROUNDS, n_pairs)
+        size += replace(pairs, rounds_alone=n_pairs)
         return size if self.trees_per_round is None else replace(size, rounds=size.rounds_alone)
 
     def _look(self, scale: Scale) -> Size:
         size, model = QUERY + NUMBER * RESIDUAL_CELLS, self._model_bytes(scale)
         return Size.of_step(integers=RESIDUAL_CELLS, bytes=size, shared_bytes=model)
 
-    def _leaves(self, scale: Scale) -> int:
-        return scale.complete(self.max_depth or MOST_BOOSTED_DEPTH)
+    @property
+    def _leaves(self) -> int:
+        return Scale.complete(self.max_depth or MOST_BOOSTED_DEPTH)
 
     def _model_bytes(self, scale: Scale) -> int:
         """Bytes of curves, surfaces and trees; trees of a one-column table soon become curves."""
-        n_estimators, leaves = self.n_estimators or MOST_BOOSTED_TREES, self._leaves(scale)
-        trees = scale.model_bytes(n_estimators, leaves, 1, scale.tests(BOOST_BINS))
-        columns, groups = scale.columns, SURFACE_GROUPS[1]
-        tables = comb(min(max(PAIRED_COLUMNS), columns), 2) * scale.tree_bytes(groups**2, 1)
-        return (
-            trees
-            + surfaces.tree_bytes(scale, 1)
-            + tables
-            + columns * scale.tree_bytes(scale.cells, 1)
-        )
+        n_estimators, tests = self.n_estimators or MOST_BOOSTED_TREES, scale.tests(BOOST_BINS)
+        size = scale.model_bytes(n_estimators, self._leaves, 1, tests)
+        size += surfaces.tree_bytes(scale, 1) + scale.columns * scale.tree_bytes(scale.cells, 1)
+        pairs = comb(min(max(PAIRED_COLUMNS), scale.columns), 2)
+        return size + pairs * scale.tree_bytes(SURFACE_GROUPS[1] ** 2, 1)
 
     def _batches(self, schema: Schema, *, is_guided: bool = False) -> BatchPlan:
         before = (self._before_guided if is_guided else self._before_trees)(schema).rounds
         n_estimators = self.n_estimators or MOST_BOOSTED_TREES
-        return BatchPlan(
-            n_estimators, self.trees_per_round, before, 2 * self._leaves(Scale(schema))
-        )
+        return BatchPlan(n_estimators, self.trees_per_round, before, 2 * self._leaves)
 
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         first_round = yield from initial_round(schema, noise_model)

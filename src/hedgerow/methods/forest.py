@@ -70,9 +70,8 @@ CALIBRATION_FRACTION = constant(
 )
 """Fraction of the budget for the table of scores."""
 MAX_CALIBRATION_FRACTION = constant(
-    Fraction(1, 10), unit="part of the budget", evidence="forests.md#0153"
+    Fraction(1, 10), unit="largest fraction that a rare class may get", evidence="forests.md#0153"
 )
-"""Largest fraction that a rare class may get."""
 WEAK_CALIBRATION = constant(100.0, unit="signal", evidence="forests.md#0153")
 """Signal below which a rare class gets more."""
 SIDE = constant(
@@ -82,8 +81,7 @@ SIDE = constant(
 )
 """Interval ends of the score, mirrored at 0."""
 EXPECTED_ERROR = constant(0.5, unit="deviation of shift and slope from what is expected before")
-STANDS_OUT = constant(3.0, unit="deviations")
-"""Deviations of its noise that an interval's count must exceed."""
+STANDS_OUT = constant(3.0, unit="deviations of its noise that an interval's count must exceed")
 LINE_STEPS = constant(12, unit="Newton steps of the fit of the line")
 EDGES = (*(-e for e in reversed(SIDE)), 0.0, *SIDE)
 FOREST_BINS = constant(16, unit="bins of a feature in the tables that guide trees")
@@ -424,8 +422,8 @@ def root_weights(belief: Belief, screens: bool) -> FloatArray:
     are at most the best feature's weight.
     """
     penalty = NOISE_PENALTY if screens else WEAK_PENALTY
-    found = belief.masses, belief.variances, belief.totals
-    gains = prefix_gains(*found, penalty=penalty, least=5.0, deviations=1.0)
+    tables = belief.masses, belief.variances, belief.totals
+    gains = prefix_gains(*tables, penalty=penalty, least=5.0, deviations=1.0)
     floor = min(WEIGHT_FLOOR, 1.0 / len(gains)) if screens else WEIGHT_FLOOR
     return feature_weights(gains.max(axis=1), floor)
 

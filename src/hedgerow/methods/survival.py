@@ -95,8 +95,7 @@ CLEAR_LEAF_DEVIATION = constant(0.1, unit="the same, under little noise")
 GROUP_QUANTILES = constant((0.2, 0.4, 0.6, 0.8), unit="quantiles of the score")
 GROUP_TIMES = constant(4, unit="times of the table of score groups")
 CALIBRATION_PRIOR = constant((0.15, 0.25), unit="prior deviations of shift and drift")
-FEW = constant((300.0, 60.0), unit="records and events per noise of the whole budget")
-"""1,500 and 300 at epsilon 1."""
+FEW = constant((300.0, 60.0), unit="1,500 and 300 at epsilon 1")
 ONE_CURVE = (
     "noise hides nearly all that these records could teach: the model gives one survival curve for "
     "everybody and uses no column; ask with a larger epsilon, more records or fewer columns."
@@ -132,14 +131,13 @@ class SurvivalBoost(classes.SmoothedBoost):
         leaves = scale.complete(self.max_depth)
         rounds = -(-self.n_estimators // self.trees_per_round)
         model = scale.model_bytes(self.n_estimators, leaves, 1, self.max_depth)
-        dimension, times = scale.columns + 1, TIME_CELLS[1] * 5 // 4
+        times = TIME_CELLS[1] * 5 // 4
         edges = QUERY + NUMBER * 2 * times
         size = scale.total() * 2 + Size.of_step(integers=2 * times + 2, bytes=edges)
         both = max(2 * times + 2, scale.columns * scale.cells)  # counts of times, and of all cells
         size += Size.of_step(2, integers=both, bytes=edges + scale.bins_bytes)
         size += scale.tables(channels=2, shared_bytes=edges)
-        channels = dimension * (dimension + 3) // 2
-        step = Size.of_step(integers=channels, bytes=edges + NUMBER * dimension + model)
+        step = curves.largest(scale, NUMBER * 2 * times + model)
         groups = (len(SCORE_CUTS) + 1) * 2 * (GROUP_TIMES + 1)
         size += step * STACK_ROUNDS + Size.of_step(integers=groups, bytes=edges + model) * 3
         trees = scale.trees(self.trees_per_round, leaves, channels=2, shared_bytes=edges + model)

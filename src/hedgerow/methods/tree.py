@@ -46,8 +46,7 @@ ROOT_FRACTION = constant(Fraction(35, 100), unit="part of the budget", evidence=
 """Fraction of the budget for the root's tables."""
 LEAST_ROWS = constant(5.0, unit="rows that a side must hold")
 DEPTH = constant(6, unit="levels of a tree", evidence="forests.md#0064")
-WEAK_DEPTH = constant(3, unit="levels", evidence="gates.md#0062")
-"""Depth where noise is as large as the data."""
+WEAK_DEPTH = constant(3, unit="depth where noise is as large as the data", evidence="gates.md#0062")
 RANDOM_SINGLE_TREE_BELOW_IF_PURE = constant(
     300.0, unit="rows per Laplace noise of one sum", evidence="gates.md#0155"
 )

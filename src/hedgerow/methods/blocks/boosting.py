@@ -33,7 +33,7 @@ from hedgerow.models.model import Additive
 from hedgerow.models.tree import Tree
 from hedgerow.models.uncertainty import NoisyTree
 from hedgerow.privacy.bundles import MOST_INTEGERS, Size
-from hedgerow.privacy.queries import Leaves, Statistic, SumQuery
+from hedgerow.privacy.queries import Answer, Leaves, Statistic, SumQuery
 from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Split
@@ -208,32 +208,19 @@ class BatchPlan:
         return replace(alone | shared, rounds=rounds, fewest_rounds=self._fewest)
 
 
-@dataclass(frozen=True)
-class AskedLeaves:
-    """Trees with the noisy sums (L, C) of their leaves, and the variance of the noise."""
-
-    trees: list[NoisyTree]
-    sums: list[FloatArray]
-    variance: float
-
-
-def ask_leaves(trees: tuple[Tree, ...], batch: Batch) -> Flow[AskedLeaves]:
-    """Asks for the leaves of a batch of trees as one query.
+def ask_leaves(trees: tuple[Tree, ...], batch: Batch) -> Flow[tuple[list[NoisyTree], Answer]]:
+    """Asks for the leaves of a batch of trees as one query; also returns their noisy sums.
 
     A record is in one leaf of every tree, so the sensitivity adds up over the batch.
     """
     answer = yield from ask(SumQuery(EVERYONE, batch.statistic, Leaves(trees), batch.fraction))
     left = answer.variance / len(trees)  # noise variance in the mean of the batch
-    sums = [own[: tree.n_leaves] for tree, own in zip(trees, answer.values, strict=True)]
-    update = batch.update
-    noisy = [
-        NoisyTree(
-            tree.with_values(update.values(own, left)),
-            update.deviations(own, left, answer.variance),
-        )
-        for tree, own in zip(trees, sums, strict=True)
-    ]
-    return AskedLeaves(noisy, sums, answer.variance)
+    noisy = []
+    for tree, sums in zip(trees, answer.values, strict=True):
+        own = sums[: tree.n_leaves]
+        noise = batch.update.deviations(own, left, answer.variance)
+        noisy.append(NoisyTree(tree.with_values(batch.update.values(own, left)), noise))
+    return noisy, answer
 
 
 @dataclass(frozen=True)
@@ -244,7 +231,8 @@ class DrawnTrees:
 
     def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
         trees = tuple(self.draw(number, rng) for number in batch.numbers)
-        return (yield from ask_leaves(trees, batch)).trees
+        noisy, _ = yield from ask_leaves(trees, batch)
+        return noisy
 
 
 # Oblivious trees that sample features by the gains of earlier trees. The leaf sums of a tree also
@@ -328,12 +316,12 @@ class GainSampledTrees:
 
     def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
         """Grows trees of random tests and records their gains."""
-        names, drawn = self.grids.schema.names, [self.tests_of_a_tree(rng) for _ in batch.numbers]
-        trees = tuple(oblivious_tree(names, tests) for _, tests in drawn)
-        answer = yield from ask_leaves(trees, batch)
-        for (places, _), sums in zip(drawn, answer.sums, strict=True):
+        tests_of = [self.tests_of_a_tree(rng) for _ in batch.numbers]
+        trees = tuple(oblivious_tree(self.grids.schema.names, tests) for _, tests in tests_of)
+        noisy, answer = yield from ask_leaves(trees, batch)
+        for (places, _), sums in zip(tests_of, answer.values, strict=True):
             self.memory.learn(places, gains_of_tests(sums, answer.variance, self.loss))
-        return answer.trees
+        return noisy
 
     def tests_of_a_tree(self, rng: Rng) -> tuple[list[int], list[Split]]:
         """Random tests of distinct features, as long as there are enough, and their places."""

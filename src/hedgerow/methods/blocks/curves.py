@@ -15,10 +15,12 @@ from fractions import Fraction
 import numpy as np
 
 from hedgerow.methods.blocks.flow import Flow, ask
+from hedgerow.methods.blocks.sizes import QUERY, Scale
 from hedgerow.methods.blocks.tables import Tables, consistent
 from hedgerow.methods.constants import constant
 from hedgerow.models.losses import LogLoss, Loss, sigmoid, softmax
 from hedgerow.models.model import Additive, Curve
+from hedgerow.privacy.bundles import NUMBER, Size
 from hedgerow.privacy.queries import Answer, CurveNewton, SumQuery, Whole
 from hedgerow.schema.arrays import FloatArray, canonical
 from hedgerow.schema.candidates import Grids
@@ -107,18 +109,15 @@ def curve_of_bins(grids: Grids, feature: int, values: FloatArray) -> Curve:
 def shapes(grids: Grids, tables: Tables) -> FeatureEffects:
     """The curves of all features from class histograms (F, B, K)."""
     common, _ = tables.total
-    consistent_tables = consistent(tables)
-    classes = np.maximum(common, LEAST_CLASS)
-    base = canonical(log_prior(classes))
-    values, masses, deviations = [], [], []
+    agreement, base = consistent(tables), canonical(log_prior(np.maximum(common, LEAST_CLASS)))
+    curves, masses = [], []
     for position, feature in enumerate(tables.features):
-        counts = consistent_tables.of(position)
+        counts = agreement.of(position)
         is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
-        offsets, noise = curve(counts, base, tables.variance, is_numeric)
-        values.append(offsets)
-        deviations.append(noise)
+        curves.append(curve(counts, base, tables.variance, is_numeric))
         masses.append(np.maximum(counts.sum(axis=1), 0.0))
-    return FeatureEffects(base, tables.features, tuple(values), tuple(masses), tuple(deviations))
+    values, deviations = zip(*curves, strict=True)
+    return FeatureEffects(base, tables.features, values, tuple(masses), deviations)
 
 
 def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
@@ -132,9 +131,8 @@ def gradient_shapes(grids: Grids, tables: Tables, loss: Loss) -> FeatureEffects:
     for position, feature in enumerate(tables.features):
         sums = agreement.of(position)
         slope = np.maximum(sums[:, 1] / loss.hessian_scale, 1e-6)
-        is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
+        unit = families(len(slope), grids.grid(feature).kind is ColumnKind.NUMERIC)
         noise = np.full(len(slope), tables.variance)
-        unit = families(len(slope), is_numeric)
         offsets, spread = smooth_curve(-sums[:, 0], slope, noise, noise + slope, unit)
         offsets = np.clip(offsets, -LARGEST_EFFECT, LARGEST_EFFECT)
         values.append(canonical(offsets - slope @ offsets / slope.sum())[:, None])
@@ -186,15 +184,23 @@ def curve(
     offsets by the gain K W (W K W + v)^-1, with K the prior, or one of usual strength if noise
     chose a weaker one. Noise in the slope of a thin bin changes its offset by the same fraction.
     """
-    rows = np.maximum(counts.sum(axis=1), 0.0)  # (B,)
-    offsets = np.zeros((len(rows), len(base)))
-    priors = _priors(counts, base, variance, is_numeric)
+    rows, n_classes = np.maximum(counts.sum(axis=1), 0.0), counts.shape[1]
+    hits = counts[:, 1:] if n_classes == 2 else counts
+
+    def terms(offsets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(B, O) residual, slope, and noise of the residual, at these offsets."""
+        p = probabilities(base + offsets)
+        residual = p * counts.sum(axis=1, keepdims=True) - hits
+        slope = np.maximum(p * (1.0 - p) * rows[:, None], 1e-6)
+        return residual, slope, variance * ((1.0 - p) ** 2 + (n_classes - 1) * p**2)
+
+    offsets, unit = np.zeros((len(rows), len(base))), families(len(rows), is_numeric)
+    residual, slope, noise = terms(offsets)
+    columns = zip(residual.T, slope.T, (noise + slope).T, strict=True)
+    priors = [likeliest(*column, unit) for column in columns]
     mean = rows / max(float(rows.sum()), 1.0)
     for _ in range(NEWTON_STEPS):
-        p = probabilities(base + offsets)
-        residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
-        slope = np.maximum(p * (1.0 - p) * rows[:, None], 1e-6)
-        noise = _noise(p, variance, counts.shape[1])
+        residual, slope, noise = terms(offsets)
         spread = noise + slope
         for o, prior in enumerate(priors):
             w, target = slope[:, o], slope[:, o] * offsets[:, o] - residual[:, o]
@@ -207,7 +213,7 @@ def curve(
         for o, prior in enumerate(priors)
     ]
     offsets = canonical(offsets - mean @ offsets)
-    thin = np.sqrt(counts.shape[1] * variance) / np.maximum(rows, np.sqrt(variance) + 1e-9)
+    thin = np.sqrt(n_classes * variance) / np.maximum(rows, np.sqrt(variance) + 1e-9)
     thin_bin_noise = np.abs(offsets) * np.minimum(thin, 1.0)[:, None]
     return offsets, canonical(np.hypot(np.stack(deviations, axis=1), thin_bin_noise))
 
@@ -222,28 +228,6 @@ def _deviations(noise_terms: FloatArray, prior: FloatArray, mean: FloatArray) ->
 
 def probabilities(scores: FloatArray) -> FloatArray:
     return sigmoid(scores) if scores.shape[1] == 1 else softmax(scores)
-
-
-def _hits(counts: FloatArray) -> FloatArray:
-    """(B, O) counts of the classes that have an output."""
-    return counts[:, 1:] if counts.shape[1] == 2 else counts
-
-
-def _noise(p: FloatArray, variance: float, n_classes: int) -> FloatArray:
-    """The noise variance of p n - h, where n is the sum of all classes' noisy counts."""
-    return variance * ((1.0 - p) ** 2 + (n_classes - 1) * p**2)
-
-
-def _priors(
-    counts: FloatArray, base: FloatArray, variance: float, is_numeric: bool
-) -> list[FloatArray]:
-    """The most likely prior covariance (B, B) of each output's curve."""
-    p = probabilities(base[None, :])
-    residual = p * counts.sum(axis=1, keepdims=True) - _hits(counts)
-    slope = np.maximum(p * (1.0 - p) * counts.sum(axis=1, keepdims=True), 1e-6)
-    spread = _noise(p, variance, counts.shape[1]) + slope
-    unit = families(len(counts), is_numeric)
-    return [likeliest(residual[:, o], slope[:, o], spread[:, o], unit) for o in range(len(base))]
 
 
 def correlations(n_bins: int, length: float) -> FloatArray:
@@ -326,6 +310,13 @@ def stack(
         noise = contraction @ noise @ contraction.T + own
     spread = np.sqrt(np.maximum(np.diagonal(noise), 0.0))
     return Stacking(weights[:-1], float(weights[-1] * start.constant), canonical(spread[:-1]))
+
+
+def largest(scale: Scale, shared_bytes: int) -> Size:
+    """One Newton step, at a model of some bytes."""
+    dimension = scale.columns + 1
+    channels = dimension * (dimension + 3) // 2
+    return Size.of_step(integers=channels, bytes=QUERY + NUMBER * dimension + shared_bytes)
 
 
 def first_step(shapes: FeatureEffects, grids: Grids, loss: Loss | None = None) -> CurveNewton:

@@ -28,8 +28,7 @@ from hedgerow.schema.arrays import FloatArray
 DOUBT = constant(2.0, unit="Hessian", evidence="boosting.md#0031")
 """Hessian by which a leaf is shrunk, per deviation of a gradient's noise."""
 
-DEVIATION = constant(0.15, unit="log-odds")
-"""Expected deviation of leaf values from zero."""
+DEVIATION = constant(0.15, unit="expected deviation of leaf values from zero")
 MANY_CLASSES = constant(4, unit="classes", evidence="classes.md#0118")
 """Number of classes from which log-odds reach further."""
 

@@ -62,11 +62,10 @@ def bins_of_equal_mass(schema: Schema, cells: Binning, tables: Tables, n_bins: i
 
     `tables` are the consistent class histograms of `cells` for all features.
     """
-    prior, _ = tables.total
-    fraction = np.maximum(prior, 1.0) / np.maximum(prior, 1.0).sum()
+    prior = np.maximum(tables.total[0], 1.0)
     column_bins = []
     for j, grid in enumerate(schema.grids):
-        bins = _bins_of(grid, tables.of(j), tables.variance, fraction, n_bins)
+        bins = _bins_of(grid, tables.of(j), tables.variance, prior / prior.sum(), n_bins)
         column_bins.append(tuple(int(bins[c]) for c in cells.bins[j]))
     return Binning(tuple(column_bins))
 
@@ -75,32 +74,22 @@ def _bins_of(
     grid: Grid, table: FloatArray, variance: float, prior: FloatArray, n_bins: int
 ) -> IntArray:
     """(cells,) the bin of each cell of one feature; the last cell is `missing`."""
+    masses = table.sum(axis=1)
     if grid.kind is not ColumnKind.NUMERIC:
-        order = by_target_rate(table, variance, prior)
-        return _scatter(order, quantile_runs(table[order].sum(axis=1), n_bins))
-    number_bins = quantile_runs(table[:-1].sum(axis=1), n_bins)
-    missing = table[-1].sum()
-    if missing <= MISSING_STANDS_OUT * np.sqrt(variance * table.shape[1]):
-        masses = np.bincount(number_bins, weights=table[:-1].sum(axis=1))
-        return np.append(number_bins, int(np.argmax(masses)))
-    return _with_missing(number_bins, table)
-
-
-def _with_missing(number_bins: IntArray, table: FloatArray) -> IntArray:
-    """Puts missing first or last: at the end whose classes are more similar."""
-    first = table[:-1][number_bins == 0].sum(axis=0)
-    last = table[:-1][number_bins == number_bins.max()].sum(axis=0)
-    to_first, to_last = (np.abs(_rates(end) - _rates(table[-1])).sum() for end in (first, last))
-    return (
-        np.append(number_bins + 1, 0)
-        if to_first < to_last
-        else np.append(number_bins, number_bins.max() + 1)
-    )
-
-
-def _rates(masses: FloatArray) -> FloatArray:
-    positive_masses = np.maximum(masses, 0.0) + 1e-9
-    return np.asarray(positive_masses / positive_masses.sum())
+        order, bins = by_target_rate(table, variance, prior), np.empty(len(table), np.int64)
+        bins[order] = quantile_runs(masses[order], n_bins)
+        return bins
+    number_bins = quantile_runs(masses[:-1], n_bins)
+    if masses[-1] <= MISSING_STANDS_OUT * np.sqrt(variance * table.shape[1]):
+        return np.append(number_bins, int(np.argmax(np.bincount(number_bins, masses[:-1]))))
+    # Missing is put first or last: at the end whose classes are more similar.
+    last = number_bins.max()
+    ends = (table[:-1][number_bins == end].sum(axis=0) for end in (0, last))
+    positive = [np.maximum(sums, 0.0) + 1e-9 for sums in (*ends, table[-1])]
+    of_first, of_last, of_missing = (sums / sums.sum() for sums in positive)
+    if np.abs(of_first - of_missing).sum() < np.abs(of_last - of_missing).sum():
+        return np.append(number_bins + 1, 0)
+    return np.append(number_bins, last + 1)
 
 
 def quantile_runs(masses: FloatArray, n_bins: int) -> IntArray:
@@ -132,12 +121,6 @@ def by_target_rate(table: FloatArray, variance: float, prior: FloatArray) -> Int
         weighted_excess = excess * np.sqrt(np.maximum(rows, 1.0))
         direction = np.linalg.svd(weighted_excess, full_matrices=False)[2][0]
     return np.argsort(excess @ direction, kind="stable")
-
-
-def _scatter(order: IntArray, runs: IntArray) -> IntArray:
-    bins = np.empty_like(runs)
-    bins[order] = runs
-    return bins
 
 
 BINNING_FRACTION = COUNT_FRACTION + BINS_FRACTION
@@ -209,19 +192,14 @@ def merged_bins(
     """
     bins = [tuple(range(g.n_cells)) for g in schema.grids]
     for position, j in enumerate(numeric_features(schema)):
-        cell = np.array(cells.bins[j][:-1])  # the bin of each cell except `missing`
+        cell, grid = np.array(cells.bins[j][:-1]), schema.grids[j]  # all cells but `missing`
         cell_counts = counts.values[position, : cell[-1] + 1, 0]
-        widths = np.bincount(cell, cell_widths(schema.grids[j])).astype(np.float64)
+        parts = np.diff([grid.low, *grid.edges, grid.high]) / (grid.high - grid.low)
+        widths = np.bincount(cell, parts).astype(np.float64)
         mass = denoise(cell_counts, counts.variance, total, widths)
         runs = np.asarray(merge(mass, enough), np.int64)[cell]
         bins[j] = (*runs.tolist(), int(runs[-1]) + 1)  # `missing` has its own bin
     return Binning(tuple(bins))
-
-
-def cell_widths(grid: Grid) -> FloatArray:
-    """Widths of a numeric grid's cells as parts of its range."""
-    ends = np.array([grid.low, *grid.edges, grid.high])
-    return np.asarray(np.diff(ends) / (grid.high - grid.low))
 
 
 def denoise(counts: FloatArray, variance: float, total: float, widths: FloatArray) -> FloatArray:

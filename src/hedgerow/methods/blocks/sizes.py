@@ -54,10 +54,12 @@ class Scale:
         return len(self.schema.classes or (0, 1))
 
     def leaves(self, depth: int) -> int:
-        """Leaves of a tree that may be split wherever a column has two cells left."""
-        if depth >= MOST_LEAVES.bit_length():  # beyond the limit for leaves, if the cells allow it
-            return min(2 * MOST_LEAVES, prod(grid.n_cells for grid in self.schema.grids))
-        return min(1 << depth, prod(grid.n_cells for grid in self.schema.grids))
+        """Leaves of a tree that may be split wherever a column has two cells left.
+
+        Beyond the limit for leaves, if the cells allow it.
+        """
+        most = 2 * MOST_LEAVES if depth >= MOST_LEAVES.bit_length() else 1 << depth
+        return min(most, prod(grid.n_cells for grid in self.schema.grids))
 
     @staticmethod
     def complete(depth: int) -> int:
@@ -77,11 +79,11 @@ class Scale:
 
     def tests(self, bins: int) -> int:
         """Distinct tests on columns with this many bins, each with `missing` left and right."""
-        numeric = (g.kind is ColumnKind.NUMERIC for g in self.schema.grids)
-        pairs = zip(self.schema.grids, numeric, strict=True)
-        return sum(
-            2 * (min(g.n_cells, bins + SPARE_BINS) if is_n else g.n_cells) for g, is_n in pairs
+        cuts = (
+            min(g.n_cells, bins + SPARE_BINS) if g.kind is ColumnKind.NUMERIC else g.n_cells
+            for g in self.schema.grids
         )
+        return 2 * sum(cuts)
 
     @cached_property
     def _longest(self) -> int:
@@ -127,14 +129,13 @@ class Scale:
         channels: int,
         depth: int = 0,
         columns: int | None = None,
-        cells: int | None = None,
         shared_bytes: int = 0,
     ) -> Size:
-        """Tables of some columns at nodes of some depth; by default of all columns and cells."""
+        """Tables of some columns at nodes of some depth; by default of all columns."""
         of = self.columns if columns is None else min(columns, self.columns)
         return Size.of_step(
             queries,
-            integers=of * (cells or self.cells) * channels,
+            integers=of * self.cells * channels,
             bytes=QUERY + self.bins_bytes + self.path_bytes(depth),
             shared_bytes=shared_bytes,
             steps=depth + DRAWS,
@@ -191,11 +192,10 @@ class Scale:
 
     def initial_round(self) -> Size:
         """The number of rows and the range of a target, each asked again if below the noise."""
-        first = self.total()
-        if self.schema.target is not None:
-            cells = WIDTHS[-1]
-            size = QUERY + NUMBER * cells
-            first = Size.of_step(1 + len(WIDTHS), integers=cells, bytes=size)
+        if self.schema.target is None:
+            return self.total() * initial_rounds(self.schema)
+        cells, queries = WIDTHS[-1], 1 + len(WIDTHS)
+        first = Size.of_step(queries, integers=cells, bytes=QUERY + NUMBER * cells)
         return first * initial_rounds(self.schema)
 
     def widest(self, depth: int, bins: tuple[int, ...]) -> int:
