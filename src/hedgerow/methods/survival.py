@@ -86,7 +86,7 @@ LEAST_RECORDS_OF_CURVE = constant(50.0, unit="records there are taken to be at l
 STACK_ROUNDS = constant(3, unit="Newton steps on the weights of the curves")
 WEIGHT_DEVIATION = constant(0.35, unit="prior deviation of a weight")
 CURVE_WEIGHTS = constant((-0.3, 1.6), unit="weight of a curve, at least and at most")
-SCORE_CUTS = constant(
+RISK_CUTS = constant(
     (-2.0, -1.5, -1.1, -0.8, -0.5, -0.25, 0.0, 0.25, 0.5, 0.8, 1.1, 1.5, 2.0, 2.5, 3.2),
     unit="deviations of the score",
 )
@@ -138,7 +138,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         size += Size.of_step(2, integers=both, bytes=edges + scale.bins_bytes)
         size += scale.tables(channels=2, shared_bytes=edges)
         step = curves.largest(scale, NUMBER * 2 * times + model)
-        groups = (len(SCORE_CUTS) + 1) * 2 * (GROUP_TIMES + 1)
+        groups = (len(RISK_CUTS) + 1) * 2 * (GROUP_TIMES + 1)
         size += step * STACK_ROUNDS + Size.of_step(integers=groups, bytes=edges + model) * 3
         trees = scale.trees(self.trees_per_round, leaves, channels=2, shared_bytes=edges + model)
         return size + trees * rounds
@@ -310,7 +310,7 @@ def score_distribution(
     score: Additive, center: float, spread: float, fraction: Fraction
 ) -> Flow[EdgeScores]:
     """Noisy parts of the records by interval of the score; cells of noise count half."""
-    cuts = tuple(canonical(center + np.array(SCORE_CUTS) * spread).tolist())
+    cuts = tuple(canonical(center + np.array(RISK_CUTS) * spread).tolist())
     answer = yield from ask(SumQuery(EVERYONE, Count(), PredictionCells(score, cuts), fraction))
     counts, noise = answer.values[0, :, 0], np.sqrt(answer.variance)
     mass = np.maximum(np.where(counts > 1.5 * noise, counts, counts / 2.0), 0.0) + 1e-3

@@ -83,14 +83,14 @@ RADIUS = constant(2048, unit="integers")
 
 def largest(scale: Scale, outputs: int) -> Size:
     """All rounds of the descent, independent of the rows."""
-    paired = min(PAIRED, scale.columns)
-    pairs = math.comb(paired, 2)
+    n_paired = min(PAIRED, scale.columns)
+    pairs = math.comb(n_paired, 2)
     is_number = scale.schema.target is not None
     functions = FUNCTIONS[is_number]
     channels = 1 + functions * scale.columns + functions**2 * pairs
     function = NAME + DEFINITION + NUMBER * (2 + functions * scale.cells)
     terms = 4 * NUMBER * (scale.columns + pairs)
-    basis = 2 * DEFINITION + (scale.columns + paired) * function + terms
+    basis = 2 * DEFINITION + (scale.columns + n_paired) * function + terms
     model = scale.model_bytes(0, 0, outputs)
     size = QUERY + NUMBER * channels * outputs + basis + model
     steps = Size.of_step(integers=channels * outputs, bytes=size) * sum(DESCENT_ROUNDS)
@@ -193,13 +193,14 @@ def orthonormal_functions(
     earlier, functions = [np.ones(len(values))], list[FloatArray]()
     for function in (values, *(rank**k for k in range(1, most + 1))):
         for _ in range(2):
-            for known in earlier:
-                function = function - (part @ (function * known)) * known
+            for other in earlier:
+                function = function - (part @ (function * other)) * other
         size = float(np.sqrt(part @ function**2))
         if size > 1e-3 and len(functions) < most:
             earlier.append(function / size)
-            bounded = np.clip(function / size, -LARGEST_FUNCTION, LARGEST_FUNCTION)
-            functions.append(DECAY ** len(functions) * bounded)
+            limit = LARGEST_FUNCTION
+            shrinkage = DECAY ** len(functions)
+            functions.append(shrinkage * np.clip(function / size, -limit, limit))
     return canonical(np.stack(functions or [np.zeros(len(values))], axis=1))
 
 
@@ -270,22 +271,22 @@ def table_tree(grids: Grids, features: Sequence[FeatureGroups]) -> Tree:
 
 def _terms(effects: FeatureEffects, stacking: Stacking, grids: Grids, slope: Slope) -> _Terms:
     most, groups = FUNCTIONS[slope.is_number], GROUPS[slope.is_number]
-    weighted = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
+    of_model = [w * v for w, v in zip(stacking.weights, effects.values, strict=True)]
     spreads = np.abs(stacking.weights) * np.sqrt(effects.strengths) + 1e-6
     importance = 0.5 + 0.5 * np.sqrt(spreads / spreads.mean())
     functions = [_of_bins(grids, effects, place, most) for place in range(len(effects.features))]
     terms = [(place, ALONE) for place in range(len(functions))]
     priors = (PRIOR_OF_CURVES * importance).tolist()
-    first, paired = len(functions), strongest(grids, effects, weighted, slope.paired, groups)
-    places = [effects.features.index(column.feature) for column in paired]
-    for column, place in zip(paired, places, strict=True):
+    first, columns = len(functions), strongest(grids, effects, of_model, slope.paired, groups)
+    places = [effects.features.index(column.feature) for column in columns]
+    for column, place in zip(columns, places, strict=True):
         functions.append(_of_groups(grids, column, _direction(effects, place), most))
-    pairs = list(combinations(range(len(paired)), 2))
+    pairs = list(combinations(range(len(columns)), 2))
     for a, b in pairs:
         terms.append((first + a, first + b))
         both = importance[places[a]] * importance[places[b]]
         priors.append(PRIOR_OF_SURFACES * float(np.sqrt(both)))
-    tables = tuple((paired[a], paired[b]) for a, b in pairs)
+    tables = tuple((columns[a], columns[b]) for a, b in pairs)
     return _Terms(tuple(functions), tuple(terms), np.array(priors), tables)
 
 
