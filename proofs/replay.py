@@ -30,7 +30,6 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "tests")) if path not in sys.path]
 
-from hedgerow.data.scoring import scores  # noqa: E402
 from hedgerow.data.sums import Answering, half_gini_units  # noqa: E402
 from hedgerow.errors import BudgetExceeded, LedgerRolledBack, SiteRefused  # noqa: E402
 from hedgerow.federation.site_store import SiteStore, round_name  # noqa: E402
@@ -111,6 +110,7 @@ from support.examples import (  # noqa: E402
     VALUE_GROUPS,
     VALUE_STATISTICS,
     rows_of,
+    scores,
 )
 from support.site_stores import ACCOUNT, COST, StoreConsortium  # noqa: E402
 

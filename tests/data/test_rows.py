@@ -441,8 +441,8 @@ def test_keeping_the_first_of_the_file_is_seen(monkeypatch):
     def in_file_order(ids, *keys):
         return PLACES(ids)
 
-    PLACES = rows_module._places
-    monkeypatch.setattr(rows_module, "_places", in_file_order)
+    PLACES = rows_module.places_among
+    monkeypatch.setattr(rows_module, "places_among", in_file_order)
     assert p_value_of_pairs() < ERROR_RATE
     assert_seen(test_the_order_of_rows_changes_nothing, TURNED)
 

@@ -7,12 +7,12 @@ from contextlib import closing
 import pytest
 
 from hedgerow.data.prepared import answering
-from hedgerow.data.scoring import scores
 from hedgerow.errors import RoundFailed
 from hedgerow.federation.wire import Bundle, Receiver, Sender
 from hedgerow.privacy.queries import Cells, SumQuery
 from hedgerow.privacy.study import Study
 from spec import make_vectors, one_choice, one_round
+from support.examples import scores
 from support.spec_replay import GOOD, Replay, load, noise_keys, rows_of
 
 

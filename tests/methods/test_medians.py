@@ -12,7 +12,6 @@ import pytest
 import hedgerow as hr
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Draws, Rows
-from hedgerow.data.scoring import scores
 from hedgerow.errors import ParameterError
 from hedgerow.methods.blocks.builder import Node
 from hedgerow.methods.blocks.flow import run
@@ -47,6 +46,7 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.schema import Numeric, Schema, Target
 from support.choices import exponential_pmf, permute_and_flip_pmf
+from support.examples import scores
 from support.worlds import TWO, VALUE, federation, sample, site_rows, study
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Draws, Rows
-from hedgerow.data.scoring import scores
 from hedgerow.data.sums import Answering
 from hedgerow.kernels.units import quantize
 from hedgerow.methods.blocks.flow import run
@@ -39,6 +38,7 @@ from hedgerow.privacy.queries import (
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
 from methods.test_method_contract import CASES, IDS, opened
+from support.examples import scores
 from support.worlds import TWO, VALUE
 
 RECORDS, CHANGED = 60, 4

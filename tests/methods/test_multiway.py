@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hedgerow.data.scoring import scores
 from hedgerow.errors import UnsupportedQuery
 from hedgerow.federation.wire import Receiver, Sender
 from hedgerow.methods.multiway import (
@@ -23,6 +22,7 @@ from hedgerow.privacy.queries import LATTICE, MultiwaySplit, Score, Scoring, Sel
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Numeric, Schema
 from studies.simulation import Sites, study_of, train
+from support.examples import scores
 from support.worlds import TWO, VALUE, sample
 
 RIVALS = {

@@ -17,7 +17,7 @@ import pytest
 
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows
-from hedgerow.data.scoring import entropy_units, scores
+from hedgerow.data.scoring import entropy_units
 from hedgerow.data.sums import Answering
 from hedgerow.methods.blocks.scores import entropy
 from hedgerow.methods.blocks.selection import SelectionRules
@@ -40,6 +40,7 @@ from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Categorical, Numeric, Schema
 from support.choices import exponential_pmf, permute_and_flip_pmf, report_noisy_max_pmf
+from support.examples import scores
 from support.worlds import EVERY_KIND
 
 pytestmark = pytest.mark.property

@@ -132,14 +132,14 @@ SITE: Final = (
     Mutant(
         "copies of a record share their draws",
         "data/rows.py",
-        "        ids[:, 1] += _places(ids) if self._copies is None else self._copies\n",
+        "        ids[:, 1] += places_among(ids) if self._copies is None else self._copies\n",
         "",
         "data/test_rows.py::test_copies_of_a_record_have_draws_of_their_own",
     ),
     Mutant(
         "a record's draw goes by its place in the file",
         "data/rows.py",
-        "        ids[:, 1] += _places(ids) if self._copies is None else self._copies\n",
+        "        ids[:, 1] += places_among(ids) if self._copies is None else self._copies\n",
         "        ids[:, 1] += np.arange(self.n, dtype=np.uint64)\n",
         "data/test_rows.py::test_one_record_more_changes_no_other_records_fold_or_draw",
     ),

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.data import sums as answer
-from hedgerow.data.scoring import scores
 from hedgerow.data.sums import Answering, half_gini_units
 from hedgerow.kernels.units import quantize
 from hedgerow.models.losses import LogLoss, Norms, Sensitivity, SoftmaxLoss
@@ -74,6 +73,7 @@ from support.examples import (
     records,
     rows,
     rows_of,
+    scores,
 )
 
 pytestmark = pytest.mark.property

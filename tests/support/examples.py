@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows
+from hedgerow.data.scoring import scores_by
 from hedgerow.data.sums import Answering
 from hedgerow.models.layers import ROOT_LAYER, Layer, NodeTests
 from hedgerow.models.losses import (
@@ -219,3 +220,8 @@ CLASS_GROUPS = [
 ]
 TIME_GROUPS = GROUPS
 VALUE_GROUPS = [*GROUPS, TargetCells((0.0, 0.5, 2.0)), ResidualCells(RAW, (0.1, 1.0))]
+
+
+def scores(query: Any, rows: Rows, schema: Any) -> Any:
+    """The scores of candidates over rows in memory, as a site makes them before it chooses."""
+    return scores_by(query, Answering(rows, schema).tables, schema)

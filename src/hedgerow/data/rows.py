@@ -110,15 +110,12 @@ class Rows:
         encoded_rows = Encoded(codes=self.codes, y=labels, persons=self._persons)
         return Rows(encoded_rows, self.schema, self._draws, lambda: names)
 
-    def block(self, part: slice) -> Rows:
-        """Some of the rows, with their draws unchanged."""
-        return self._some(part)
-
     def part(self, test: HeldOut, outcome: int) -> Rows:
         """The records whose own draw has this outcome, with unchanged record ids."""
-        return self._some(np.flatnonzero(self.fold(test) == outcome))
+        return self.block(np.flatnonzero(self.fold(test) == outcome))
 
-    def _some(self, at: slice | NDArray[np.intp]) -> Rows:
+    def block(self, at: slice | NDArray[np.intp]) -> Rows:
+        """Some of the rows, with their draws unchanged."""
         y = None if self._y is None else self._y[at]
         persons = None if self._persons is None else self._persons[at]
         codes = np.ascontiguousarray(self.codes[:, at])
@@ -135,9 +132,9 @@ class Rows:
         if self._persons is None:
             return self
         names = self._hash_records(self._features_and_person, "record of a person")
-        names[:, 1] += _places(names, self._y)
+        names[:, 1] += places_among(names, self._y)
         words = self._secret.words("person", "", names)
-        keep = np.flatnonzero(_places(self._persons, names[:, 1], names[:, 0], words) < most)
+        keep = np.flatnonzero(places_among(self._persons, names[:, 1], names[:, 0], words) < most)
         y = None if self._y is None else self._y[keep]
         encoded_rows = Encoded(codes=self.codes[:, keep], y=y, persons=self._persons[keep])
         return Rows(encoded_rows, self.schema, self._draws)
@@ -256,7 +253,7 @@ class Rows:
         if self._names is not None:
             return self._names()
         ids = self.content_names()
-        ids[:, 1] += _places(ids) if self._copies is None else self._copies
+        ids[:, 1] += places_among(ids) if self._copies is None else self._copies
         return ids
 
     def content_names(self) -> Words:
@@ -302,12 +299,7 @@ def _keyed_hashes(contents: Bytes, key: bytes) -> Words:
     return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
 
 
-def copies_among(names: Words) -> Words:
-    """(n,) each record's number among those with the same content."""
-    return _places(names)
-
-
-def _places(ids: Words, *keys: NDArray[Any] | None) -> Words:
+def places_among(ids: Words, *keys: NDArray[Any] | None) -> Words:
     """0 for the first row with an id, 1 for the second, and so on.
 
     Ties are ordered by the last key, then the keys before it, then the order of the file.

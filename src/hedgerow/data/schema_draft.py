@@ -31,6 +31,7 @@ from hedgerow.data.reading.containers import ROWS_READ, RowTable, objects_of
 from hedgerow.data.reading.encoding import CHUNK_ROWS, one_per_row, refuse_unusable
 from hedgerow.data.reading.sources import Source, open_table
 from hedgerow.errors import DataError, DataWarning, ParameterError, warn
+from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.features import (
     LABEL,
     MAX_VALUES,
@@ -64,20 +65,15 @@ def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schem
     whole = next(table.chunks(table.names, max(table.capacity, 1)), None)
     if whole is None:
         raise DataError(f"{table.where} holds no rows; give at least one, or a schema.")
-    features = [
-        _infer_feature(name, column) for name, column in zip(table.names, whole, strict=True)
-    ]
+    features = tuple(map(_infer_feature, table.names, whole))
     warn_of_identifiers(table.names, whole)
-    return _schema(table, features, y, regression).with_mark(Mark())
-
-
-def _schema(table: RowTable, features: list[Feature], y: Any, regression: bool) -> Schema:
-    if y is None:
-        return Schema(tuple(features))
-    labels = one_per_row(table, y, "y", "label")
-    if regression:
-        return Schema(tuple(features), target=Target(*range_met(LABEL, labels)))
-    return Schema(tuple(features), classes=_inferred_classes(labels))
+    labels = None if y is None else one_per_row(table, y, "y", "label")
+    outcome: dict[str, Any] = {}
+    if regression and labels is not None:
+        outcome = {"target": Target(*range_met(LABEL, labels))}
+    elif labels is not None:
+        outcome = {"classes": _inferred_classes(labels)}
+    return Schema(features, **outcome).with_mark(Mark())
 
 
 def declared_schema(X: Source, y: Any) -> Schema:
@@ -190,8 +186,7 @@ def range_met(name: str, column: Column) -> tuple[float, float]:
 def met_values(name: str, column: Column) -> tuple[str, ...]:
     """The values that occur, numbers in order of size."""
     spellings: dict[Token, str] = {}
-    distinct_values = distinct(column)
-    for value, _ in distinct_values.met([True] * len(distinct_values.values)):
+    for value, _ in distinct(column).met():
         refuse_unusable(f"column {name!r}", value)
         if token_of(value):
             spellings.setdefault(token_of(value), str(spell(value)))
@@ -341,17 +336,17 @@ def diagnose(
 
 
 def _warn_of_lines(table: RowTable) -> None:
-    if table.malformed_lines:
+    faults = table.faults
+    if faults.malformed:
         warn(
-            f"{table.where}: {table.malformed_lines} line(s) are left out, with an open quote or "
+            f"{table.where}: {faults.malformed} line(s) are left out, with an open quote or "
             "another number of cells than the header; correct them, or what they hold is not in "
-            f"the draft. The first: {getattr(table, 'first_problem', None)}.",
+            f"the draft. The first: {faults.first}.",
             DataWarning,
         )
-    recoded_lines = getattr(table, "recoded_lines", 0)
-    if recoded_lines:
+    if faults.recoded:
         warn(
-            f"{table.where} is not UTF-8: {recoded_lines} line(s) are read as Windows-1252; "
+            f"{table.where} is not UTF-8: {faults.recoded} line(s) are read as Windows-1252; "
             "look at them, or save the file as UTF-8.",
             DataWarning,
         )
@@ -427,18 +422,13 @@ def examine(name: str, column: Column) -> Finding:
 
 def _met(column: Column) -> list[tuple[Any, int]]:
     """The values that occur, with their frequencies."""
-    raw = distinct(column)
-    return [(v, n) for v, n in raw.met([True] * len(raw.values)) if not _is_missing(v)]
+    empty = {None, *MISSING_TEXTS}
+    return [(value, n) for value, n in distinct(column).met() if token_of(value) not in empty]
 
 
 def _seen(column: Column, counts: Sequence[tuple[Any, int]]) -> str:
     rows = sum(n for _, n in counts)
     return f"{len(column):,} rows, {len(column) - rows:,} empty, {len(counts):,} values"
-
-
-def _is_missing(value: Any) -> bool:
-    token = token_of(value)
-    return token is None or token in MISSING_TEXTS
 
 
 def _looks_like_identifier(words: str, column: Column, counts: Sequence[tuple[Any, int]]) -> bool:
@@ -449,8 +439,7 @@ def _looks_like_identifier(words: str, column: Column, counts: Sequence[tuple[An
         some = [spell(v) if isinstance(v, str | bytes) else v for v, _ in counts[:200]]
         parser = _first_parser(some)
         return parser is None or parser[0].kind in TO_TEXT
-    values, _ = numbers(column)
-    finite = values[np.isfinite(values)]
+    finite = _finite(column)
     is_whole_number = np.array_equal(finite, np.floor(finite))
     is_dense = float(np.ptp(finite)) < 1.5 * len(finite)
     return is_whole_number and (is_dense or IDENTIFIERS.search(words) is not None)
@@ -461,11 +450,8 @@ def _propose(
 ) -> tuple[Feature, list[str]]:
     is_text = all(isinstance(value, str | bytes) for value, _ in counts)
     texts = [str(spell(value)).strip() for value, _ in counts] if is_text else []
-    if (
-        is_text
-        and (any(_has_leading_zero(t) for t in texts) or CODES.search(words))
-        and _are_digits(texts)
-    ):
+    is_code = any(re.fullmatch("0[0-9]+", t) for t in texts) or CODES.search(words)
+    if is_text and is_code and all(re.fullmatch(r"[0-9-]+", text) for text in texts):
         return _draft_code(name, words, texts)
     values = texts if is_text else [value for value, _ in counts]
     if not _says_numbers(column):
@@ -495,8 +481,7 @@ def _range_of(column: Column, feature: Numeric) -> dict[str, Any]:
 
 def _number_sentinels(column: Column) -> list[int]:
     """Conventional codes (such as 999) at an end of the range that widen it much."""
-    values, _ = numbers(column)
-    finite = np.unique(values[np.isfinite(values)])
+    finite = np.unique(_finite(column))
     sentinels = list[int]()
     while len(finite) > 3:
         ends = [(finite[0], finite[1:]), (finite[-1], finite[:-1])]
@@ -554,14 +539,6 @@ def _draft_parsed(
     return replace(probe_number, **_range_of(column, probe_number)), reasons
 
 
-def _are_digits(texts: Sequence[str]) -> bool:
-    return all(re.fullmatch(r"[0-9-]+", text) for text in texts)
-
-
-def _has_leading_zero(text: str) -> bool:
-    return len(text) > 1 and text[0] == "0" and text.isdigit()
-
-
 def _draft_code(name: str, words: str, texts: Sequence[str]) -> tuple[Feature, list[str]]:
     if re.search(r"zip|postal|postcode|plz", words):
         parser = Parser(kind="zip")
@@ -582,7 +559,9 @@ def known_ranges() -> list[dict[str, Any]]:
 def _with_known_range(finding: Finding, words: str, column: Column) -> Finding:
     feature = finding.feature
     row = next((row for row in known_ranges() if re.fullmatch(row["name"], words)), None)
-    if row is None or not isinstance(feature, Numeric) or _is_date(feature):
+    if row is None or not isinstance(feature, Numeric):
+        return finding
+    if isinstance(feature.parse, Parser) and feature.parse.kind == "date":
         return finding
     values, _ = parsed_numbers(column, feature.grid)
     finite = values[np.isfinite(values)]
@@ -595,10 +574,6 @@ def _with_known_range(finding: Finding, words: str, column: Column) -> Finding:
     reason = f"public {bounds}: {source}"
     wide = replace(feature, low=float(row["low"]), high=float(row["high"]))
     return replace(finding, feature=wide, reasons=(*finding.reasons, reason), source=source)
-
-
-def _is_date(feature: Numeric) -> bool:
-    return isinstance(feature.parse, Parser) and feature.parse.kind == "date"
 
 
 def _warn_of_strange_letters(table: RowTable, schema: Schema) -> None:
@@ -627,17 +602,16 @@ def _whole(table: RowTable) -> list[Column]:
         raise DataError(f"{table.where} holds no rows; give at least one.")
     if len(parts) == 1:
         return list(parts[0])
-    return [_join_parts(column) for column in zip(*parts, strict=True)]
-
-
-def _join_parts(parts: Sequence[Column]) -> Column:
-    if any(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate([objects_of(part) for part in parts])
-    return pa.concat_arrays(parts)
+    return [
+        np.concatenate(list(map(objects_of, column)))
+        if any(isinstance(part, np.ndarray) for part in column)
+        else pa.concat_arrays(column)
+        for column in zip(*parts, strict=True)
+    ]
 
 
 def _draft_feature(name: str, column: Column) -> Feature:
-    if _says_numbers(column) and not _says_truths(column):
+    if _says_numbers(column) and set(np.unique(_finite(column))) != {0.0, 1.0}:
         return Numeric(name, *round_range(*range_met(name, column)))
     values = tuple(v for v in met_values(name, column) if v.strip() not in MISSING_TEXTS)
     if set(map(token_of, values)) == {"0", "1"}:
@@ -652,27 +626,22 @@ def _says_numbers(column: Column) -> bool:
     if isinstance(column, np.ndarray) or not pa.types.is_binary(column.type):
         return False
     values, strange = numbers(column)
-    blank = all(_is_blank(value.decode("utf-8", "replace")) for value, _ in strange)
-    return blank and bool(np.isfinite(values).any())
+    texts = [value.decode("utf-8", "replace").strip() for value, _ in strange]
+    blank = all(text in MISSING_TEXTS or text.lower() in MISSING_MARKS for text in texts)
+    return blank and bool(np.isfinite(values).any())  # in a text column a mark like ? is a value
 
 
-def _is_blank(text: str) -> bool:
-    """Whether a cell of a numeric column is blank; in a text column a mark like ? is a value."""
-    return text.strip() in MISSING_TEXTS or text.strip().lower() in MISSING_MARKS
-
-
-def _says_truths(column: Column) -> bool:
+def _finite(column: Column) -> FloatArray:
     values, _ = numbers(column)
-    return set(np.unique(values[np.isfinite(values)]).tolist()) == {0.0, 1.0}
+    return values[np.isfinite(values)]
 
 
 def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
     """The classes; None for a regression target (fractions, or too many whole numbers)."""
     values = met_classes(name, label)
     if _says_numbers(label):
-        label_numbers, _ = numbers(label)
-        finite_labels = label_numbers[np.isfinite(label_numbers)]
-        if len(values) > MOST_CLASSES or not np.array_equal(finite_labels, np.floor(finite_labels)):
+        finite = _finite(label)
+        if len(values) > MOST_CLASSES or not np.array_equal(finite, np.floor(finite)):
             return None
     if len(values) < 2:
         raise DataError(

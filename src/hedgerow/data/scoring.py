@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.rows import Rows
-from hedgerow.data.sums import half_gini_units, is_of_target, tables_of
+from hedgerow.data.sums import half_gini_units, is_of_target
 from hedgerow.kernels.sums import Cuts, score_cuts
 from hedgerow.privacy.queries import LATTICE, MultiwaySplit, Score, Scoring, Selecting, Thresholds
 from hedgerow.privacy.queries.choices import Candidate
@@ -28,14 +27,7 @@ Chained = tuple[Split, ...]
 
 
 Counting = Callable[[Selecting, Sequence[int]], IntArray]
-"""Makes the tables of some features for a query, as `tables_of` does from rows."""
-
-
-def scores(query: Selecting, rows: Rows, schema: Schema) -> IntArray:
-    """The scores of candidates over rows in memory."""
-    return scores_by(
-        query, lambda some_query, features: tables_of(some_query, rows, features), schema
-    )
+"""Makes the tables of some features for a query, as `sums.tables_of` does from rows."""
 
 
 def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:

@@ -86,9 +86,7 @@ def _rows_of_each(y: NDArray[Any], site: Any, names: list[Any] | None) -> list[N
     names = _in_order(list(site_names.values())) if names is None else names
     place = {token_of(name): k for k, name in enumerate(names)}
     _refuse_strangers(site_names, place, names)
-    numbers = [
-        place.get(token, -1) for token in distinct_sites.tokens()
-    ]  # -1: not a site of any row
+    numbers = [place.get(token, -1) for token in distinct_sites.tokens()]  # -1: of no row
     row_site = np.array(numbers, np.intp)[distinct_sites.index]
     order = np.argsort(row_site, kind="stable")
     ends = np.searchsorted(row_site[order], np.arange(1, len(names)))
@@ -126,7 +124,7 @@ def _ids(person: Any, n: int) -> NDArray[np.object_]:
 def _sites_in(distinct_names: Distinct) -> dict[Token, Any]:
     """Each name once, by its token: 1 and "1" are one site, as in a file."""
     site_names: dict[Token, Any] = {}
-    for name, _ in distinct_names.met([True] * len(distinct_names.values)):
+    for name, _ in distinct_names.met():
         token = token_of(name)
         if token is Unusable.NO_VALUE:
             raise DataError(
@@ -226,8 +224,17 @@ class HeldOutDraws:
         self, names: Sequence[str], *, by_person: bool, schema: str, records_per_person: int
     ) -> list[Draws]:
         """The secrets of these sites, in any order; raises unless all is as in the fit."""
-        self._check_names(names)
-        self._check_persons(by_person)
+        if sorted(names) != sorted(self.secrets):
+            raise ParameterError(
+                f"records were held out of training by {_names_in_words(self.secrets)}; here rows "
+                f"are those of {_names_in_words(names)}. Give the same rows with the same sites."
+            )
+        if by_person != self.by_person:
+            state, todo = ("were not named", "leave out") if by_person else ("were named", "give")
+            raise ParameterError(
+                f"persons {state} when records were held out of training, so that other records "
+                f"would be drawn now; {todo} `person`, as for `fit`."
+            )
         if schema != self.schema:
             raise ParameterError(
                 f"records were held out of training on a schema with digest {self.schema[:16]}, "
@@ -239,21 +246,6 @@ class HeldOutDraws:
                 "records were held out of training; leave it out, or name the same."
             )
         return [self.secrets[name] for name in names]
-
-    def _check_names(self, names: Sequence[str]) -> None:
-        if sorted(names) != sorted(self.secrets):
-            raise ParameterError(
-                f"records were held out of training by {_names_in_words(self.secrets)}; here rows "
-                f"are those of {_names_in_words(names)}. Give the same rows with the same sites."
-            )
-
-    def _check_persons(self, by_person: bool) -> None:
-        if by_person != self.by_person:
-            state, todo = ("were not named", "leave out") if by_person else ("were named", "give")
-            raise ParameterError(
-                f"persons {state} when records were held out of training, so that other records "
-                f"would be drawn now; {todo} `person`, as for `fit`."
-            )
 
 
 def held_out_draws(

@@ -382,20 +382,15 @@ class Answering:
         key = (region, layer.digest)
         if key not in self._standing:
             if layer.above is None:
-                self._standing[key] = self._at_the_root(region)
+                root = np.full(self.rows.n, -1, np.int32)
+                root[self.rows.select(region)] = 0
+                self._standing[key] = root
             else:
                 above = self.standing(layer.above, region)
                 self._standing[key] = next_nodes(layer, above, self.rows.codes)
                 if layer.above.above is not None:
                     del self._standing[region, layer.above.digest]
         return self._standing[key]
-
-    def _at_the_root(self, region: Region) -> Int32:
-        if not region:
-            return np.zeros(self.rows.n, np.int32)
-        out = np.full(self.rows.n, -1, np.int32)
-        out[self.rows.select(region)] = 0
-        return out
 
     @property
     def n(self) -> int:

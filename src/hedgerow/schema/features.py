@@ -84,18 +84,17 @@ class Mark:
         if self.source is not None:
             object.__setattr__(self, "source", str(self.source))
             _check_visible("the source", str(self.source))
-        object.__setattr__(self, "confirmed_on", _day(self.confirmed_on))
+        try:
+            day = date.fromisoformat(str(self.confirmed_on)).isoformat()
+        except ValueError:
+            raise ParameterError(
+                f"confirmed_on is {self.confirmed_on!r}; give a day such as 2026-01-31."
+            ) from None
+        object.__setattr__(self, "confirmed_on", day)
 
     @property
     def is_open(self) -> bool:
         return self.confirmed_by is None
-
-
-def _day(value: object) -> str:
-    try:
-        return date.fromisoformat(str(value)).isoformat()
-    except ValueError:
-        raise ParameterError(f"confirmed_on is {value!r}; give a day such as 2026-01-31.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +125,16 @@ class Numeric:
             edge_list = require_list(where, "edges", self.edges)
             edges = tuple(_finite(where, "an edge", edge) for edge in edge_list)
             object.__setattr__(self, "edges", edges)
-            self._check_edges(where, edges)
+            rising = all(a < b for a, b in zip((self.low, *edges), edges, strict=False))
+            if not rising or not 1 <= len(edges) < MAX_BINS or edges[-1] > self.high:
+                raise ParameterError(
+                    f"{where}: edges are {list(edges)}; give 1 to {MAX_BINS - 1} rising numbers "
+                    f"above low ({self.low!r}) and up to high ({self.high!r})."
+                )
         elif not self._grid_edges():
             raise ParameterError(
                 f"{where}: no number lies between low {self.low!r} and high {self.high!r} to cut "
                 "at; widen the range."
-            )
-
-    def _check_edges(self, where: str, edges: tuple[float, ...]) -> None:
-        rising = all(a < b for a, b in zip((self.low, *edges), edges, strict=False))
-        if not rising or not 1 <= len(edges) < MAX_BINS or edges[-1] > self.high:
-            raise ParameterError(
-                f"{where}: edges are {list(edges)}; give 1 to {MAX_BINS - 1} rising numbers above "
-                f"low ({self.low!r}) and up to high ({self.high!r})."
             )
 
     def _grid_edges(self) -> tuple[float, ...]:
@@ -161,14 +157,8 @@ class Numeric:
     @property
     def grid(self) -> Grid:
         edges = self._grid_edges() if self.edges is None else self.edges
-        return Grid(
-            feature=self.name,
-            kind=ColumnKind.NUMERIC,
-            edges=edges,
-            low=self.low,
-            high=self.high,
-            **_reading(self),
-        )
+        ends: dict[str, Any] = {"edges": edges, "low": self.low, "high": self.high}
+        return Grid(feature=self.name, kind=ColumnKind.NUMERIC, **ends, **_reading(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +192,8 @@ class Categorical:
 
     @property
     def grid(self) -> Grid:
-        return Grid(
-            feature=self.name,
-            kind=ColumnKind.CATEGORICAL,
-            values=self.values,
-            other=self.other,
-            **_reading(self),
-        )
+        kind, values = ColumnKind.CATEGORICAL, self.values
+        return Grid(feature=self.name, kind=kind, values=values, other=self.other, **_reading(self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -171,32 +171,8 @@ NUMBER_TYPES = {"number", "integer", "float", "double", "int"}
 TRUTH_KINDS = {"boolean", "bool"}
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnDescription:
-    """One column as another format describes it."""
-
-    name: str
-    kind: str
-    minimum: Any = None
-    maximum: Any = None
-    values: list[Any] | None = None
-
-    @property
-    def problem(self) -> str | None:
-        if self.values is not None or self.kind in TRUTH_KINDS:
-            return None
-        if self.kind in NUMBER_TYPES:
-            absent = [k for k in ("minimum", "maximum") if getattr(self, k) is None]
-            return f"column {self.name!r} has no {' and no '.join(absent)}" if absent else None
-        return f"column {self.name!r} is {self.kind or 'of no type'} without an enum of its values"
-
-    @property
-    def entry(self) -> dict[str, Any]:
-        if self.values is not None:
-            return {"name": self.name, "values": [v for v in self.values if v is not None]}
-        if self.kind in TRUTH_KINDS:
-            return {"name": self.name, "values": [False, True]}
-        return {"name": self.name, "low": self.minimum, "high": self.maximum}
+Described = tuple[str, str, Mapping[str, Any]]
+"""One column as another format describes it: its name, its type and its constraints."""
 
 
 def of_table_schema(source: Mapping[str, Any], target: str | None) -> dict[str, Any]:
@@ -204,10 +180,9 @@ def of_table_schema(source: Mapping[str, Any], target: str | None) -> dict[str, 
     fields = source.get("fields") if isinstance(source, Mapping) else None
     if not isinstance(fields, list):
         raise ParameterError("this is no Table Schema: it has no list of `fields`.")
-    columns = [
-        _describe(str(f.get("name")), str(f.get("type", "string")), f.get("constraints", {}))
-        for f in fields
-    ]
+    columns = (
+        (str(f.get("name")), str(f.get("type", "string")), f.get("constraints", {})) for f in fields
+    )
     return _content(columns, target)
 
 
@@ -218,7 +193,7 @@ def of_json_schema(source: Mapping[str, Any], target: str | None) -> dict[str, A
     properties = source.get("properties") if isinstance(source, Mapping) else None
     if not isinstance(properties, Mapping):
         raise ParameterError("this is no JSON Schema of a record: it has no `properties`.")
-    columns = [_describe(name, _json_type(rules), rules) for name, rules in properties.items()]
+    columns = ((name, _json_type(rules), rules) for name, rules in properties.items())
     return _content(columns, target)
 
 
@@ -231,17 +206,17 @@ def _json_type(rules: Mapping[str, Any]) -> str:
 
 def of_arrow(source: Any, target: str | None) -> dict[str, Any]:
     """From `pyarrow.Schema`: each field's metadata, numbers and lists written as JSON."""
-    return _content([_of_arrow_field(field) for field in source], target)
+    return _content(map(_of_arrow_field, source), target)
 
 
-def _of_arrow_field(field: Any) -> ColumnDescription:
+def _of_arrow_field(field: Any) -> Described:
     metadata = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
     rules = {
         key: _json_value(metadata[key]) for key in ("minimum", "maximum", "enum") if key in metadata
     }
     kind = str(field.type)
     is_number = kind.startswith(("int", "uint", "float", "double", "half", "decimal"))
-    return _describe(field.name, "number" if is_number else kind, rules)
+    return field.name, "number" if is_number else kind, rules
 
 
 def _json_value(text: str) -> Any:
@@ -251,25 +226,35 @@ def _json_value(text: str) -> Any:
         return text
 
 
-def _describe(name: str, kind: str, rules: Mapping[str, Any]) -> ColumnDescription:
+def _content(columns: Iterable[Described], target: str | None) -> dict[str, Any]:
+    """The features, and the classes or the range of the column `target`."""
+    problems = Problems()
+    entries = [_entry(*column, problems) for column in columns]
+    names = [entry["name"] for entry in entries]
+    if target is not None and target not in names:
+        problems.messages.append(f"there is no column {target!r} to predict; there are {names}.")
+    problems.tell()
+    content: dict[str, Any] = {"feature": [e for e in entries if e["name"] != target]}
+    for outcome in (entry for entry in entries if entry["name"] == target):
+        if "values" in outcome:
+            content["classes"] = outcome["values"]
+        else:
+            content["target"] = {"low": outcome["low"], "high": outcome["high"]}
+    return content
+
+
+def _entry(name: str, kind: str, rules: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
+    """The column as an entry of a schema file."""
+    values = rules.get("enum", [False, True] if kind in TRUTH_KINDS else None)
+    if values is not None:
+        return {"name": name, "values": [value for value in values if value is not None]}
     low = rules.get("minimum", rules.get("exclusiveMinimum"))
     high = rules.get("maximum", rules.get("exclusiveMaximum"))
-    return ColumnDescription(name, kind, low, high, rules.get("enum"))
-
-
-def _content(columns: Iterable[ColumnDescription], target: str | None) -> dict[str, Any]:
-    """The features, and the classes or the range of the column `target`."""
-    descriptions = list(columns)
-    names = [column.name for column in descriptions]
-    wrong = Problems()
-    wrong.messages += [f"{c.problem}; add it." for c in descriptions if c.problem]
-    if target is not None and target not in names:
-        wrong.messages.append(f"there is no column {target!r} to predict; there are {names}.")
-    wrong.tell()
-    content: dict[str, Any] = {"feature": [c.entry for c in descriptions if c.name != target]}
-    for column in descriptions:
-        if column.name == target and "values" in column.entry:
-            content["classes"] = column.entry["values"]
-        elif column.name == target:
-            content["target"] = {k: column.entry[k] for k in ("low", "high")}
-    return content
+    ends = {"minimum": low, "maximum": high}
+    absent = [word for word, end in ends.items() if end is None]
+    if kind not in NUMBER_TYPES:
+        words = f"is {kind or 'of no type'} without an enum of its values"
+        problems.messages.append(f"column {name!r} {words}; add it.")
+    elif absent:
+        problems.messages.append(f"column {name!r} has no {' and no '.join(absent)}; add it.")
+    return {"name": name, "low": low, "high": high}

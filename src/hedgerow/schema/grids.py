@@ -18,7 +18,6 @@ from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
 from hedgerow.schema.parsers import Parser, reader, rules_of
@@ -112,10 +111,6 @@ class Grid:
     def _code_of(self) -> dict[Token, int]:
         return codes_of(self.values) if self.kind is ColumnKind.CATEGORICAL else {}
 
-    def n_outside(self, numbers: NDArray[np.float64]) -> int:
-        """How many numbers lie outside the public range and are clamped."""
-        return int(np.count_nonzero((numbers < self.low) | (numbers > self.high)))
-
     def category_code(self, token: Token) -> int:
         if token is None:
             return self.missing
@@ -167,7 +162,7 @@ class Grid:
     def _ranges(self, chosen: list[int]) -> str:
         missing = self.missing
         number_codes = [code for code in chosen if code != missing]
-        words = [self._range(first, last) for first, last in _runs(number_codes)]
+        words = [self._range(first, last) for first, last in runs(number_codes)]
         if missing in chosen:
             words.append("missing" if words else f"{self.feature} is missing")
         return " or ".join(words)
@@ -361,7 +356,7 @@ def canonical_bytes(meaning: Any) -> bytes:
     return json.dumps(meaning, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _runs(codes: list[int]) -> Iterator[tuple[int, int]]:
+def runs(codes: list[int]) -> Iterator[tuple[int, int]]:
     """First and last of each run of consecutive numbers in a sorted list."""
     present = set(codes)
     firsts = [code for code in codes if code - 1 not in present]

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from hedgerow.schema.formats import (
 )
 from hedgerow.schema.grids import ColumnKind, Grid, canonical_bytes, codes_of
 from hedgerow.schema.parsers import Parser
-from hedgerow.schema.rules import Problems, all_of
+from hedgerow.schema.rules import Problems
 from hedgerow.schema.tokens import Token, spell, token_of
 
 __all__ = [
@@ -107,15 +107,14 @@ class Schema:
         classes_parse: Parser | str | Mapping[str, Any] | None = None,
         classes_missing: Iterable[Any] = (),
     ) -> None:
-        parts = _Parts(
-            features=_makers(features),
-            classes=classes,
-            target=partial(_outcome_of, target, survival, _target_of, _survival_of),
-            mark=lambda: classes_mark,
-            label_type=label_type,
-            parse=classes_parse,
-            missing=classes_missing,
-        ).build()
+        parts = _settled(
+            _makers(features),
+            partial(_outcome_of, target, survival, _target_of, partial(_of_kind, "survival")),
+            classes,
+            (classes_parse, classes_missing),
+            lambda: classes_mark,
+            label_type,
+        )
         for name, part in parts.items():
             object.__setattr__(self, name, part)
 
@@ -299,16 +298,16 @@ class Schema:
                 "the schema's features are no list; write a [[feature]] per column."
             )
         outcomes = content.get("target"), content.get("survival")
-        parts = _Parts(
-            features=[(_name_of(entry), partial(feature_of, entry)) for entry in features],
-            classes=content.get("classes"),
-            target=partial(_outcome_of, *outcomes, target_of, survival_of),
-            mark=lambda: mark_of("the classes", content, CLASSES),
-            entries=lambda: check_keys("the schema", content, {"feature"}, WHOLE),
-            parse=content.get("classes_parse"),
-            missing=content.get("classes_missing", ()),
+        names = [entry.get("name") if isinstance(entry, Mapping) else None for entry in features]
+        parts = _settled(
+            list(zip(names, (partial(feature_of, entry) for entry in features), strict=True)),
+            partial(_outcome_of, *outcomes, target_of, survival_of),
+            content.get("classes"),
+            (content.get("classes_parse"), content.get("classes_missing", ())),
+            lambda: mark_of("the classes", content, CLASSES),
+            check=lambda: check_keys("the schema", content, {"feature"}, WHOLE),
         )
-        return cls(**parts.build())
+        return cls(**parts)
 
     def to_toml(self) -> str:
         """The text of a schema file, for `from_toml`."""
@@ -335,62 +334,54 @@ class Schema:
         return cls.from_dict(formats.of_arrow(source, target))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Parts:
-    """The parts of a schema; `build` validates them and reports all problems at once."""
+def _settled(
+    features: Sequence[tuple[object, Callable[[], Feature]]],
+    target: Callable[[], Target | None],
+    classes: object,
+    reads: tuple[Any, Any],
+    mark: Callable[[], Mark | None],
+    label_type: type | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """The parts of a schema; all problems are reported at once.
 
-    features: Sequence[tuple[object, Callable[[], Feature]]]  # each with its name, if it has one
-    classes: object
-    target: Callable[[], Target | None]
-    mark: Callable[[], Mark | None]
-    entries: Callable[[], None] = lambda: None
-    label_type: type | None = None
-    parse: object = None
-    missing: object = ()
-
-    def build(self) -> dict[str, Any]:
-        problems = Problems()
-        problems.past(self.entries)
-        features = tuple(problems.past(make) for _, make in self.features)
-        problems.past(self._check_names)
-        target = problems.past(self.target)
-        settle = partial(_settle_classes, self.classes, self.label_type)
-        classes, label_type = problems.past(settle) or (None, str)
-        reading = partial(_settle_reading, classes, self.parse, self.missing)
-        parse, missing = problems.past(reading) or (None, ())
-        mark = problems.past(self.mark)
-        if classes is not None and target is not None:
-            problems.messages.append(
-                "the schema has classes and a target; keep `classes` for classification or "
-                "`target` for regression."
-            )
-        if isinstance(target, Survival):
-            named = {name for name, _ in self.features} & set(target.columns)
-            problems.messages += [
-                f"column {name!r} is a feature and part of the outcome; keep one."
-                for name in sorted(map(str, named))
-            ]
-        problems.tell()
-        return {
-            "features": features,
-            "classes": classes,
-            "target": target,
-            "classes_mark": mark,
-            "label_type": label_type,
-            "classes_parse": parse,
-            "classes_missing": missing,
-        }
-
-    def _check_names(self) -> None:
-        if not self.features:
-            raise ParameterError("the schema has no features; declare at least one column.")
-        times = Counter(name for name, _ in self.features if isinstance(name, str))
-        all_of(partial(_check_once, name, count) for name, count in times.items())
-
-
-def _check_once(name: str, times: int) -> None:
-    if times > 1:
-        raise ParameterError(f"column {name!r} is declared {times} times; keep one.")
+    `features` has the name of each, if it has one, and `reads` the parser and sentinels of labels.
+    """
+    problems = Problems()
+    problems.past(check)
+    made_features = tuple(problems.past(make) for _, make in features)
+    if not features:
+        problems.messages.append("the schema has no features; declare at least one column.")
+    times = Counter(name for name, _ in features if isinstance(name, str))
+    problems.messages += [
+        f"column {name!r} is declared {n} times; keep one." for name, n in times.items() if n > 1
+    ]
+    outcome = problems.past(target)
+    settle = partial(_settle_classes, classes, label_type)
+    texts, label_type = problems.past(settle) or (None, str)
+    parse, missing = problems.past(partial(_settle_reading, texts, *reads)) or (None, ())
+    classes_mark = problems.past(mark)
+    if texts is not None and outcome is not None:
+        problems.messages.append(
+            "the schema has classes and a target; keep `classes` for classification or "
+            "`target` for regression."
+        )
+    if isinstance(outcome, Survival):
+        named = {name for name, _ in features} & set(outcome.columns)
+        problems.messages += [
+            f"column {name!r} is a feature and part of the outcome; keep one."
+            for name in sorted(map(str, named))
+        ]
+    problems.tell()
+    return {
+        "features": made_features,
+        "classes": texts,
+        "target": outcome,
+        "classes_mark": classes_mark,
+        "label_type": label_type,
+        "classes_parse": parse,
+        "classes_missing": missing,
+    }
 
 
 def _settle_classes(
@@ -423,18 +414,12 @@ def _settle_reading(
     return column.parse, column.missing
 
 
-def _type_of_labels(values: list[object]) -> type:
+def _type_of_labels(values: list[Any]) -> type:
     """Bool or int if all labels are of that type; else str."""
-    kinds = {_type_of_label(value) for value in values}
-    return kinds.pop() if len(kinds) == 1 else str
-
-
-def _type_of_label(value: object) -> type:
-    if isinstance(value, bool | np.bool_):
+    if all(isinstance(value, bool | np.bool_) for value in values):
         return bool
-    if isinstance(value, Integral):
-        return int
-    return int if isinstance(value, Real) and float(value).is_integer() else str
+    is_whole = all(_is_number(value) and float(value).is_integer() for value in values)
+    return int if is_whole else str
 
 
 def _prints(kind: type, text: str) -> bool:
@@ -463,7 +448,8 @@ def _makers(
         ]
     features = require_list("the schema", "features", declarations)
     return [
-        (getattr(feature, "name", None), partial(_check_feature, feature)) for feature in features
+        (getattr(feature, "name", None), partial(_of_kind, "a feature", feature))
+        for feature in features
     ]
 
 
@@ -491,22 +477,21 @@ def _feature_named(name: str, declaration: Any) -> Feature:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
-def _check_feature(feature: Any) -> Feature:
-    _check_kind("a feature", feature, Numeric, Categorical, Hashed)
-    return cast(Feature, feature)
+KINDS: dict[str, tuple[type, ...]] = {
+    "a feature": (Numeric, Categorical, Hashed),
+    "the target": (Target,),
+    "survival": (Survival,),
+}
 
 
-def _name_of(entry: object) -> object:
-    return entry.get("name") if isinstance(entry, Mapping) else None
-
-
-def _check_kind(subject: str, value: object, *kinds: type) -> None:
-    if not isinstance(value, kinds):
-        names = " or ".join(f"hedgerow.{kind.__name__}" for kind in kinds)
+def _of_kind(subject: str, value: Any) -> Any:
+    if not isinstance(value, KINDS[subject]):
+        names = " or ".join(f"hedgerow.{kind.__name__}" for kind in KINDS[subject])
         raise ParameterError(f"{subject} of the schema is {value!r}; use {names}.")
+    return value
 
 
 Maker = Callable[[Any], Target | None]
@@ -521,18 +506,12 @@ def _outcome_of(target: Any, survival: Any, of_target: Maker, of_survival: Maker
     return None if target is None else of_target(target)
 
 
-def _survival_of(survival: Any) -> Survival:
-    _check_kind("survival", survival, Survival)
-    return cast(Survival, survival)
-
-
-def _target_of(target: Any) -> Target:
-    if isinstance(target, tuple):
-        if len(target) != 2:
-            raise ParameterError(f"the target is {target!r}; give a pair (low, high).")
-        return Target(*target)
-    _check_kind("the target", target, Target)
-    return cast(Target, target)
+def _target_of(target: Any) -> Any:
+    if not isinstance(target, tuple):
+        return _of_kind("the target", target)
+    if len(target) != 2:
+        raise ParameterError(f"the target is {target!r}; give a pair (low, high).")
+    return Target(*target)
 
 
 def _first_few(names: Sequence[str]) -> str:

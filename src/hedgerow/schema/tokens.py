@@ -147,11 +147,8 @@ def _token_of_text(text: str) -> Token:
         return _WORDS[text]
     if text[-1:] in _DIGITS and _FRACTION.fullmatch(text):
         number = float(text)
-        if text == repr(number) or _is_printed_by_float32(text, number):
+        # NumPy prints a float32 of 0.0001 as 1e-04, and one of a million as 1e+06
+        is_narrow = abs(number) < FIRST_AMBIGUOUS and text == str(np.float32(number))
+        if is_narrow or text == repr(number):
             return _token_of_number(number)
     return text
-
-
-def _is_printed_by_float32(text: str, number: float) -> bool:
-    """NumPy prints a float32 of 0.0001 as 1e-04, and one of a million as 1e+06."""
-    return abs(number) < FIRST_AMBIGUOUS and text == str(np.float32(number))

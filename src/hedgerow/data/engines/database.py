@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.data.engines.engine import Elsewhere, QueryInUnit, Work, add_blocks, join
-from hedgerow.data.reading.columns import code_of_value, number_of
+from hedgerow.data.reading.columns import code_of_value, is_arrow_number, number_of
 from hedgerow.data.reading.containers import check_named
 from hedgerow.data.reading.databases import Database, Selected, interval, quote_name, sql_number
 from hedgerow.data.reading.encoding import Encoded
@@ -51,7 +51,7 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.schema.arrays import FloatArray, IntArray
 from hedgerow.schema.features import SMALLEST_TIME
-from hedgerow.schema.grids import ColumnKind, Grid
+from hedgerow.schema.grids import ColumnKind, Grid, runs
 from hedgerow.schema.regions import Fold, HeldOut, Region
 from hedgerow.schema.schema import Schema, Survival
 from hedgerow.schema.tokens import token_of
@@ -89,13 +89,10 @@ def within(region: Region, schema: Schema) -> str | None:
 def in_cells(feature: int, bits: int) -> str:
     """The SQL condition of a set of cells, written as ranges of adjacent cells."""
     column = cell(feature)
-    firsts = [code for code in range(bits.bit_length()) if bits >> code & 1 & ~(bits << 1 >> code)]
-    lasts = [code for code in range(bits.bit_length()) if bits >> code & 1 & ~(bits >> code >> 1)]
-    runs = [
-        f"{column} = {a}" if a == b else f"{column} BETWEEN {a} AND {b}"
-        for a, b in zip(firsts, lasts, strict=True)
-    ]
-    return " OR ".join(runs)
+    codes = [code for code in range(bits.bit_length()) if bits >> code & 1]
+    return " OR ".join(
+        f"{column} = {a}" if a == b else f"{column} BETWEEN {a} AND {b}" for a, b in runs(codes)
+    )
 
 
 def leaf(tree: Tree, schema: Schema, words: Sequence[str] | None = None) -> str:
@@ -187,6 +184,7 @@ class _Making:
     """The cells of a table under construction, one column after the other."""
 
     database: Database
+    where: str
     raw: str
     cells: list[str] = field(default_factory=list)
     joins: list[str] = field(default_factory=list)
@@ -216,11 +214,10 @@ def snapshot(
         )
     database.run(f"CREATE TEMP TABLE {raw} AS {database.project(selection.query, columns)}")
     kinds = database.schema(f"SELECT * FROM {raw}")
-    making = _Making(database, raw)
+    making = _Making(database, selection.where, raw)
     for place, grid in enumerate(schema.grids):
-        _add_feature(making, selection.where, grid, kinds.field(grid.source).type, place)
-    label_kinds = {name: kinds.field(name).type for name in outcome}
-    y = _label(making, selection.where, schema, target, label_kinds)
+        _add_feature(making, grid, kinds.field(grid.source).type, place)
+    y = _label(making, schema, target, {name: kinds.field(name).type for name in outcome})
     database.run(
         f"CREATE TEMP TABLE {name} AS SELECT {', '.join([*making.cells, f'{y} AS {Y}'])}, "
         f"row_number() OVER () - 1 AS {PLACE} FROM {raw} {' '.join(making.joins)} "
@@ -242,26 +239,22 @@ def _read_counts(making: _Making, y: str) -> EngineCounts:
         f"SELECT {', '.join(sums)} FROM {making.raw} {' '.join(making.joins)}"
     )
     n_used, n_skipped, *counts = (int(column[0].as_py()) for column in totals.columns)
-    by = dict(zip(making.count_conditions, counts, strict=True))
-    clamped_values, unknown, missing = (
-        {name: count for (counted_kind, name), count in by.items() if counted_kind == kind}
-        for kind in ("clamped", "unknown", "missing")
-    )
-    return EngineCounts(
-        n=n_used, skipped=n_skipped, clamped=clamped_values, unknown=unknown, missing=missing
-    )
+    by: dict[str, Any] = {"clamped": {}, "unknown": {}, "missing": {}}
+    for (kind, name), count in zip(making.count_conditions, counts, strict=True):
+        by[kind][name] = count
+    return EngineCounts(n=n_used, skipped=n_skipped, **by)
 
 
-def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int) -> None:
+def _add_feature(making: _Making, grid: Grid, kind: Any, place: int) -> None:
     column = f"{making.raw}.{quote_name(grid.source)}"
     if grid.kind is ColumnKind.NUMERIC and not grid.is_parsed:
-        value = _number(column, where, grid.feature, kind)
+        value = _number(making, column, grid.feature, kind)
         inside = making.database.interval(value, grid.edges)
         making.count("missing", grid.feature, is_no_number(value))
         making.count("clamped", grid.feature, _outside(value, grid.low, grid.high))
         code = f"CASE WHEN {is_no_number(value)} THEN {grid.missing} ELSE {inside} END"
     else:
-        codes = _codes(making, where, grid.source, kind, partial(_read, grid), grid.is_parsed)
+        codes = _codes(making, grid.source, kind, partial(_read, grid), grid.is_parsed)
         code, is_known = f"COALESCE({codes}.code, {grid.missing})", f"COALESCE({codes}.known, 1)"
         making.count("missing", grid.feature, f"{code} = {grid.missing} AND {is_known} = 1")
         making.count("unknown", grid.feature, f"{is_known} = 0")
@@ -270,17 +263,15 @@ def _add_feature(making: _Making, where: str, grid: Grid, kind: Any, place: int)
     making.cells.append(f"CAST({code} AS SMALLINT) AS {cell(place)}")
 
 
-def _label(
-    making: _Making, where: str, schema: Schema, target: str, kinds: Mapping[str, Any]
-) -> str:
+def _label(making: _Making, schema: Schema, target: str, kinds: Mapping[str, Any]) -> str:
     """SQL of a row's label; NULL if it has none."""
     if schema.target is None:
         code_of, is_parsed = partial(_class_code, schema), schema.label_grids[0].is_parsed
-        codes = _codes(making, where, target, kinds[target], code_of, is_parsed)
+        codes = _codes(making, target, kinds[target], code_of, is_parsed)
         making.count("unknown", target, f"{codes}.known = 0")
         return f"{codes}.code"
     numbers = {
-        name: _label_number(making, where, grid, name, kind)
+        name: _label_number(making, grid, name, kind)
         for grid, (name, kind) in zip(schema.label_grids, kinds.items(), strict=True)
     }
     if schema.survival is not None:
@@ -292,12 +283,11 @@ def _label(
     return f"CASE WHEN {is_no_number(value)} THEN NULL ELSE {clipped_value} END"
 
 
-def _label_number(making: _Making, where: str, grid: Grid, name: str, kind: Any) -> str:
+def _label_number(making: _Making, grid: Grid, name: str, kind: Any) -> str:
     """SQL of a row's numeric target; NULL or NaN if it has none."""
     if not grid.is_parsed:
-        return _number(f"{making.raw}.{quote_name(name)}", where, name, kind)
-    number_of_value = partial(_parsed_number, grid)
-    codes = _codes(making, where, name, kind, number_of_value, True, pa.float64())
+        return _number(making, f"{making.raw}.{quote_name(name)}", name, kind)
+    codes = _codes(making, name, kind, partial(_parsed_number, grid), True, pa.float64())
     making.count("unknown", name, f"{codes}.known = 0")
     return f"{codes}.code"
 
@@ -322,14 +312,13 @@ def _outside(value: str, low: float, high: float) -> str:
     return f"NOT ({is_no_number(value)}) AND ({bounds})"
 
 
-def _number(column: str, where: str, name: str, kind: Any) -> str:
-    is_a = pa.types
-    if is_a.is_boolean(kind):
+def _number(making: _Making, column: str, name: str, kind: Any) -> str:
+    if pa.types.is_boolean(kind):
         return f"CAST(CAST({column} AS INTEGER) AS float8)"
-    if is_a.is_integer(kind) or is_a.is_float32(kind) or is_a.is_float64(kind):
+    if is_arrow_number(kind):
         return f"CAST({column} AS float8)"
     raise DataError(
-        f"{where}, column {name!r} is {kind}, and numbers are wanted; cast it in the query: "
+        f"{making.where}, column {name!r} is {kind}, and numbers are wanted; cast it in the query: "
         f"CAST({name} AS DOUBLE PRECISION)."
     )
 
@@ -361,7 +350,6 @@ def _parsed_number(grid: Grid, value: object) -> Reading:
 
 def _codes(
     making: _Making,
-    where: str,
     name: str,
     kind: Any,
     read: Callable[[object], Reading],
@@ -373,25 +361,20 @@ def _codes(
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         column = f'CAST({column} AS TEXT) COLLATE "C"'  # compare bytes
     elif not (
-        pa.types.is_integer(kind)
+        is_arrow_number(kind)
         or pa.types.is_boolean(kind)
-        or pa.types.is_float32(kind)
-        or pa.types.is_float64(kind)
         or (is_parsed and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)))
     ):
         raise DataError(
-            f"{where}, column {name!r} is {kind}; numbers, texts or booleans are wanted. Cast it "
-            "in the query."
+            f"{making.where}, column {name!r} is {kind}; numbers, texts or booleans are wanted. "
+            "Cast it in the query."
         )
     distinct_values = making.database.table(f"SELECT DISTINCT {column} AS value FROM {making.raw}")
     values = distinct_values["value"].drop_null()
-    readings = [read(value) for value in values.to_pylist()]
-    columns = {
-        name: pa.array([reading[k] for reading in readings], own_kind)
-        for k, (name, own_kind) in enumerate(
-            (("code", code_kind or pa.int16()), ("known", pa.int16()), ("clamped", pa.int16()))
-        )
-    }
+    readings = list(zip(*map(read, values.to_pylist()), strict=True)) or [(), (), ()]
+    kinds = {"code": code_kind or pa.int16(), "known": pa.int16(), "clamped": pa.int16()}
+    pairs = zip(kinds.items(), readings, strict=True)
+    columns = {name: pa.array(part, own_kind) for (name, own_kind), part in pairs}
     making.database.put(table, pa.table({"value": values, **columns}))
     making.code_tables.append(table)
     making.joins.append(f"LEFT JOIN {table} ON {column} = {table}.value")

@@ -15,7 +15,6 @@ so a lost keeper can be replaced.
 from __future__ import annotations
 
 import copy
-import copyreg
 import io
 import pickle
 from abc import ABC, abstractmethod
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 from hedgerow.data.reading.containers import check_named
 from hedgerow.data.reading.encoding import NO_CAUSES, Encoded, encode_blocks, map_cells
 from hedgerow.data.reading.report import DataReport, EngineCounts, describe_allowed, report_of
-from hedgerow.data.rows import Draws, Rows, copies_among
+from hedgerow.data.rows import Draws, Rows, places_among
 from hedgerow.data.sums import Answering, best_impurities, counts_for, is_of_target, trees_in_common
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.kernels.threads import map_parts
@@ -375,7 +374,7 @@ class InKeepers(Elsewhere):
                 if not self._numbered:
                     break
                 ends = np.cumsum([len(part) for part in parts])[:-1]
-                numbers = np.split(copies_among(np.concatenate(parts)), ends)
+                numbers = np.split(places_among(np.concatenate(parts)), ends)
                 self._set_numbers(bucket, buckets, numbers)
 
     def _set_numbers(self, bucket: int, buckets: int, numbers: list[Words]) -> None:
@@ -474,28 +473,22 @@ class EngineMessages:
         return work
 
 
-def _grown(*trees: Tree) -> Additive:
-    """Placeholder in a message: the model known to both ends, with more trees."""
-    raise UnsupportedQuery("a message was read without the model that it builds on.")
-
-
-def _whole(*content: Any) -> Additive:
-    return Additive(*content)
-
-
 class _Pickler(pickle.Pickler):
+    """Writes a model as its trees beyond `base`, or whole if it does not build on that."""
+
     def __init__(self, file: io.BytesIO, base: Additive | None) -> None:
         super().__init__(file, protocol=5)
-        self.dispatch_table = {**copyreg.dispatch_table, Additive: self._reduce}
         self._base, self.is_based = base, False
         self.last_model: Additive | None = None
 
-    def _reduce(self, model: Additive) -> tuple[Callable[..., Additive], tuple[Any, ...]]:
-        self.last_model, n = model, trees_in_common(self._base, model)
+    def persistent_id(self, part: Any) -> tuple[bool, tuple[Any, ...]] | None:
+        if not isinstance(part, Additive):
+            return None
+        self.last_model, n = part, trees_in_common(self._base, part)
         if n is None:
-            return _whole, (model.base, model.curves, model.trees, model.clip)
+            return False, (part.base, part.curves, part.trees, part.clip)
         self.is_based = True
-        return _grown, model.trees[n:]
+        return True, part.trees[n:]
 
 
 class _Unpickler(pickle.Unpickler):
@@ -504,13 +497,12 @@ class _Unpickler(pickle.Unpickler):
         self._base = base
         self.last_model: Additive | None = None
 
-    def find_class(self, module: str, name: str) -> Any:
-        if module == __name__ and name == _grown.__name__ and self._base is not None:
-            return lambda *trees, base=self._base: self._note(base.plus(*trees))
-        if module == __name__ and name == _whole.__name__:
-            return lambda *content: self._note(Additive(*content))
-        return super().find_class(module, name)
-
-    def _note(self, model: Additive) -> Additive:
-        self.last_model = model
-        return model
+    def persistent_load(self, pid: tuple[bool, tuple[Any, ...]]) -> Additive:
+        is_based, content = pid
+        if not is_based:
+            self.last_model = Additive(*content)
+        elif self._base is not None:
+            self.last_model = self._base.plus(*content)
+        else:
+            raise UnsupportedQuery("a message was read without the model that it builds on.")
+        return self.last_model

@@ -59,12 +59,12 @@ class Distinct:
     def tokens(self) -> list[Token]:
         return [token_of(value) for value in self.values]
 
-    def met(self, marks: Sequence[bool]) -> Strange:
-        """The marked values that occur, with their numbers of rows."""
-        if not any(marks):
+    def met(self, marks: Sequence[bool] | None = None) -> Strange:
+        """The values that occur, or the marked ones of them, with their numbers of rows."""
+        if marks is not None and not any(marks):
             return []
         times = np.bincount(self.index, minlength=len(self.values)).tolist()
-        triples = zip(self.values, times, marks, strict=True)
+        triples = zip(self.values, times, marks or [True] * len(times), strict=True)
         return [(value, n) for value, n, is_marked in triples if n and is_marked]
 
 
@@ -127,12 +127,7 @@ def parsed_numbers(column: Column, grid: Grid) -> tuple[FloatArray, Strange]:
     if not grid.is_parsed:
         return numbers(column)
     at_once = _numbers_without_sentinels(column, grid)
-    if at_once is not None:
-        return at_once
-    raw = _each(column)
-    read_values = [number_of(grid.read(value)) for value in raw.values]
-    values = np.array([np.nan if v is None else v for v in read_values], np.float64)
-    return values[raw.index], raw.met([v is None for v in read_values])
+    return at_once or _one_by_one(column, grid)
 
 
 def parsed_distinct(column: Column, grid: Grid) -> tuple[Distinct, list[Token]]:
@@ -216,15 +211,9 @@ def _typed_distinct(column: Column) -> Distinct:
     if isinstance(column, np.ndarray):
         values, index = np.unique(column, return_inverse=True)
         return Distinct(values.tolist(), index)
-    dictionary_column = (
-        column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    )
-    values = dictionary_column.dictionary.to_pylist()
-    index = (
-        dictionary_column.indices.cast(pa.int64())
-        .fill_null(len(values))
-        .to_numpy(zero_copy_only=False)
-    )
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = coded.dictionary.to_pylist()
+    index = coded.indices.cast(pa.int64()).fill_null(len(values)).to_numpy(zero_copy_only=False)
     return Distinct([*values, None], index.astype(np.intp, copy=False))
 
 
@@ -247,14 +236,13 @@ def is_plain(kind: Any) -> bool:
     return _is_number(kind) or _is_text(kind) or bool(pa.types.is_boolean(kind))
 
 
-def _is_number(kind: Any) -> bool:
+def is_arrow_number(kind: Any) -> bool:
     is_a = pa.types
-    return bool(
-        is_a.is_integer(kind)
-        or is_a.is_float32(kind)
-        or is_a.is_float64(kind)
-        or is_a.is_null(kind)
-    )
+    return bool(is_a.is_integer(kind) or is_a.is_float32(kind) or is_a.is_float64(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return is_arrow_number(kind) or bool(pa.types.is_null(kind))
 
 
 def _is_text(kind: Any) -> bool:
@@ -284,33 +272,23 @@ def _parsed_at_once(column: Column) -> tuple[FloatArray, Strange] | None:
     return None if has_nan else (_floats(parsed_column), [])
 
 
-def _one_by_one(column: Column) -> tuple[FloatArray, Strange]:
+def _one_by_one(column: Column, grid: Grid | None = None) -> tuple[FloatArray, Strange]:
     """Parses value by value: objects with one token may be different numbers."""
-    is_mixed = isinstance(column, np.ndarray)
-    distinct_values = (
-        Distinct(list(column), np.arange(len(column))) if is_mixed else distinct(column)
-    )
-    parsed_numbers = [number_of(value) for value in distinct_values.values]
-    values = np.array(
-        [np.nan if number is None else number for number in parsed_numbers], np.float64
-    )
-    return values[distinct_values.index], distinct_values.met(
-        [number is None for number in parsed_numbers]
-    )
+    raw = _each(column)
+    meant = raw.values if grid is None else [grid.read(value) for value in raw.values]
+    read_values = list(map(number_of, meant))
+    values = np.array([np.nan if v is None else v for v in read_values], np.float64)
+    return values[raw.index], raw.met([v is None for v in read_values])
 
 
 def number_of(value: object) -> float | None:
     """The number of a value: NaN if it is missing, None if it is not a number."""
     plain = plain_of(value)
-    if isinstance(plain, str):
-        return _number_in(plain)
-    return None if isinstance(plain, Unusable) else nearest_float(plain)
-
-
-def _number_in(text: str) -> float | None:
-    if text in MISSING_TEXTS:
+    if not isinstance(plain, str):
+        return None if isinstance(plain, Unusable) else nearest_float(plain)
+    if plain in MISSING_TEXTS:
         return np.nan
     try:
-        return float(TRUTHS.get(text, text))
+        return float(TRUTHS.get(plain, plain))
     except ValueError:
         return None

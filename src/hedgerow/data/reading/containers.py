@@ -6,12 +6,14 @@ arrays and object columns declare no type and are read value by value.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -127,20 +129,31 @@ ROWS_READ: ContextVar[Callable[[str, int], None]] = ContextVar("rows read", defa
 """Called after every chunk with the source and its number of rows so far, for progress."""
 
 
-class RowTable(Protocol):
+@dataclass(frozen=True, slots=True)
+class LineFaults:
+    """Lines that are not rows, lines in another encoding, and the first problem in words."""
+
+    malformed: int = 0
+    recoded: int = 0
+    first: str | None = None
+
+
+class RowTable(ABC):
     """Named columns, read in order of rows.
 
-    `capacity` is at least the number of rows, or 0 if unknown; after reading, `malformed_lines`
-    counts lines that are not rows.
+    `capacity` is at least the number of rows, or 0 if unknown; `faults` are known after reading.
     """
 
     where: str
     names: list[str]
-    capacity: int
+    capacity = 0
+    faults = LineFaults()
 
-    @property
-    def malformed_lines(self) -> int: ...
+    def find(self, name: str, value: object) -> str | None:
+        """The line of the first cell of a column with that text, for an error message."""
+        return None
 
+    @abstractmethod
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         """Yields the named columns in chunks of `rows` rows (CSV: of some megabytes)."""
         ...

@@ -21,7 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.data.reading.columns import Column
-from hedgerow.data.reading.containers import as_column, as_data_error, objects_of, positions_of
+from hedgerow.data.reading.containers import (
+    RowTable,
+    as_column,
+    as_data_error,
+    objects_of,
+    positions_of,
+)
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.codes import encode_edges
 
@@ -271,11 +277,8 @@ def _close_when_unused(kind: type[Database], connection: Any) -> Database:
     return database
 
 
-class Selected:
+class Selected(RowTable):
     """The result of one query, as a table read in chunks."""
-
-    malformed_lines = 0
-    capacity = 0
 
     def __init__(self, connection: Any, query: str) -> None:
         self.database = database_of(connection)

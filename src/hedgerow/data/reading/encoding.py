@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -204,9 +205,7 @@ class _Encoder:
         self._persons: list[Words] = []
         self._site_rows: list[Int32] = []
         self._site_names: dict[str, int] = {}
-        self._clamped_counts: dict[str, int] = {}
-        self._unknown: dict[str, int] = {}
-        self._missing: dict[str, int] = {}
+        self._clamped, self._unknown, self._missing = (Counter[str]() for _ in range(3))
         self._reach: dict[str, tuple[float, float]] = {}
         self._n_skipped = 0
 
@@ -284,32 +283,30 @@ class _Encoder:
     def _finish(self, codes: Codes, y: NDArray[Any] | None) -> Encoded:
         if self._check and not codes.shape[1]:
             raise DataError(f"{self._table.where} holds no rows; give at least one.")
+        site_rows = None
+        if self._site_rows:
+            site_rows = list(self._site_names), np.concatenate(self._site_rows)
         return Encoded(
             codes=codes,
             y=y,
             persons=np.concatenate(self._persons) if self._persons else None,
-            site_rows=self._sites_in_order(),
-            clamped=self._clamped_counts,
-            unknown=self._unknown,
+            site_rows=site_rows,
+            clamped=dict(+self._clamped),
+            unknown=dict(+self._unknown),
             skipped=self._n_skipped,
-            missing=self._missing,
+            missing=dict(+self._missing),
             reach=self._reach,
         )
 
-    def _sites_in_order(self) -> tuple[list[str], Int32] | None:
-        if not self._site_rows:
-            return None
-        return list(self._site_names), np.concatenate(self._site_rows)
-
     def _broken_lines(self) -> int:
-        broken = self._table.malformed_lines
-        if broken and self._check:
-            problem = getattr(self._table, "first_problem", None) or f"{broken} line(s) are broken"
+        faults = self._table.faults
+        if faults.malformed and self._check:
+            problem = faults.first or f"{faults.malformed} line(s) are broken"
             raise DataError(
                 f"{self._table.where}, {problem}; correct or remove it. A record has as many cells "
                 "as the header and closes its quotes."
             )
-        return broken
+        return faults.malformed
 
     def _features(self, part: slice, columns: list[Column], keep: BoolArray) -> None:
         """Encodes some columns of a chunk, possibly on one of several threads."""
@@ -327,7 +324,8 @@ class _Encoder:
             self._note(grid.feature, strange, *_no_number(grid))
             codes = np.empty(len(values), np.uint8)
             encode_edges(values, grid.edges, codes)
-            self._count(self._clamped_counts, grid.feature, grid.n_outside(values))
+            outside = (values < grid.low) | (values > grid.high)
+            self._clamped[grid.feature] += int(np.count_nonzero(outside))
             self._count_missing(grid, codes, strange)
             self._note_reach(grid.feature, values)
             return codes
@@ -337,9 +335,8 @@ class _Encoder:
         self._note(
             grid.feature, strange, "is not one of the values in the schema", advice, grid.other
         )
-        codes = np.array([grid.category_code(token) for token in tokens], np.uint8)[
-            distinct_values.index
-        ]
+        cells = np.array([grid.category_code(token) for token in tokens], np.uint8)
+        codes = cells[distinct_values.index]
         self._count_missing(grid, codes, [] if grid.other else strange)
         return codes
 
@@ -389,7 +386,7 @@ class _Encoder:
         else:
             values = numbers(columns)[0]
         late = np.abs(values) > survival.horizon
-        self._count(self._clamped_counts, self._label_name, int(late.sum()))
+        self._clamped[self._label_name] += int(late.sum())
         return np.where(late, -survival.horizon, values), np.isnan(values)
 
     def _class_codes(self, column: Column) -> tuple[Codes, BoolArray, Strange]:
@@ -410,26 +407,20 @@ class _Encoder:
         distinct_values = distinct(column)
         tokens = distinct_values.tokens()
         is_named = np.array([isinstance(token, str) and token != "" for token in tokens], np.bool_)
-        if self._check:
-            self._refuse_strangers(distinct_values.met((~is_named).tolist()))
-        texts = [token if isinstance(token, str) else "" for token in tokens]
-        digests = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16) for t in texts]
-        digest_bytes = b"".join(digest.digest() for digest in digests)
-        return np.frombuffer(digest_bytes, "<u8").reshape(-1, 2)[distinct_values.index], is_named[
-            distinct_values.index
-        ]
-
-    def _refuse_strangers(self, strange: Strange) -> None:
-        for value, times in strange:
+        for value, times in distinct_values.met((~is_named).tolist()) if self._check else ():
             refuse_unusable(f"{self._table.where}, the ids of persons", value)
             raise DataError(
                 f"{self._table.where}: person is {value!r} in {times} row(s); say for each row "
                 "whose record it is, or remove the row."
             )
+        texts = [token if isinstance(token, str) else "" for token in tokens]
+        digests = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16) for t in texts]
+        words = np.frombuffer(b"".join(d.digest() for d in digests), "<u8").reshape(-1, 2)
+        return words[distinct_values.index], is_named[distinct_values.index]
 
     def _within(self, bound: Target, values: FloatArray) -> FloatArray:
         outside = (values < bound.low) | (values > bound.high)
-        self._count(self._clamped_counts, self._label_name, int(outside.sum()))
+        self._clamped[self._label_name] += int(outside.sum())
         return np.clip(values, bound.low, bound.high)
 
     def _check_text(self, name: str, column: Column) -> None:
@@ -446,8 +437,8 @@ class _Encoder:
         """The value's location in the user's terms: a column of the rows, or y."""
         if self._is_array(name):
             return "y"
-        column, find = self._sources.get(name, name), getattr(self._table, "find", None)
-        line = find(column, value) if find is not None and value is not None else None
+        column = self._sources.get(name, name)
+        line = None if value is None else self._table.find(column, value)
         return ", ".join(part for part in (self._table.where, line, f"column {column!r}") if part)
 
     def _note(
@@ -460,22 +451,18 @@ class _Encoder:
                 if not is_allowed:
                     where = self._place(name, value)
                     raise DataError(f"{where}: {spell(value)!r} {complaint}. {advice}")
-        self._count(self._unknown, name, sum(times for _, times in strange))
+        self._unknown[name] += sum(times for _, times in strange)
 
     def _count_missing(self, grid: Grid, codes: Codes, strange: Strange) -> None:
         """Counts missing codes, without `strange` values, which are counted as unknown."""
         empty = int(np.count_nonzero(codes == grid.missing))
-        self._count(self._missing, grid.feature, empty - sum(times for _, times in strange))
+        self._missing[grid.feature] += empty - sum(times for _, times in strange)
 
     def _note_reach(self, name: str, values: FloatArray) -> None:
         finite = values[np.isfinite(values)] if self._check else values[:0]
         if finite.size:
             low, high = self._reach.get(name, (np.inf, -np.inf))
             self._reach[name] = (min(low, float(finite.min())), max(high, float(finite.max())))
-
-    def _count(self, counts: dict[str, int], name: str, n: int) -> None:
-        if n:
-            counts[name] = counts.get(name, 0) + n
 
 
 def _no_number(grid: Grid) -> tuple[str, str]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hedgerow.data.reading.columns import Column
 from hedgerow.data.reading.containers import (
+    LineFaults,
     RowTable,
     as_column,
     as_data_error,
@@ -72,7 +73,7 @@ def open_file(path: Path) -> RowTable:
     raise DataError(f"{path.name!r} is no {KINDS_IN_WORDS}; convert it to one.")
 
 
-class Csv:
+class Csv(RowTable):
     """A text file with a header. Cells stay bytes, so that a bad cell does not stop the others.
 
     The header alone decides the delimiter unless it is declared; `lines` splits the file into
@@ -81,9 +82,7 @@ class Csv:
 
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
-        self.malformed_lines = self.recoded_lines = self._skipped = 0
-        self.first_problem: str | None = None
-        self._path = path
+        self._skipped, self._path = 0, path
         with as_data_error(self.where, EOFError):
             header = header_of(path, CSV_BLOCK_BYTES // 2)
         self._delimiter = (DELIMITER.get() or "").encode() or delimiter_of(header)
@@ -98,7 +97,7 @@ class Csv:
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
-        self.malformed_lines, self._skipped = 0, 0
+        self._skipped = 0
         with as_data_error(self.where, EOFError), self._lines() as lines:
             for batch in self._reader(lines, dict.fromkeys(names, pa.binary())):
                 self._note(lines)
@@ -106,18 +105,18 @@ class Csv:
             self._note(lines)
 
     def _note(self, lines: SoundLines) -> None:
-        self.malformed_lines = self._skipped + lines.dropped_lines
-        self.recoded_lines = lines.recoded_lines
-        self.first_problem = lines.first_problem or self.first_problem
-        if self._skipped and self.first_problem is None:
+        first = lines.first_problem or self.faults.first
+        if self._skipped and first is None:
             with self._lines() as again:
                 for _ in again.records():
                     if again.first_problem:
                         break
-            self.first_problem = again.first_problem
+            first = again.first_problem
+        malformed = self._skipped + lines.dropped_lines
+        self.faults = LineFaults(malformed, lines.recoded_lines, first)
 
     def find(self, name: str, value: object) -> str | None:
-        """Finds the first cell of a column with that text, for an error message; reads again."""
+        """Reads again."""
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
         place, sign = self.names.index(name), self._delimiter.decode()
         with self._lines() as lines:
@@ -131,11 +130,11 @@ class Csv:
         return SoundLines(self._path, CSV_BLOCK_BYTES // 2, self._delimiter)
 
     def _reader(self, lines: SoundLines, types: dict[str, Any]) -> Any:
+        from pyarrow import csv as arrow_csv
+
         def skip(row: Any) -> str:
             self._skipped += 1
             return "skip"
-
-        from pyarrow import csv as arrow_csv
 
         return arrow_csv.open_csv(
             io.BufferedReader(lines, CSV_BLOCK_BYTES),  # Arrow needs full blocks
@@ -151,13 +150,11 @@ class Csv:
         )
 
 
-class Excel:
+class Excel(RowTable):
     """The first sheet of a workbook, with names in its first row. Cells have their own types."""
 
-    malformed_lines = 0
-
     def __init__(self, path: Path) -> None:
-        self.where, self._path, self.capacity = f"file {path.name!r}", path, 0
+        self.where, self._path = f"file {path.name!r}", path
         first = next(self._rows(), ())
         self.names = ["" if name is None else str(name) for name in first]
 
@@ -180,9 +177,7 @@ class Excel:
                 yield from book.worksheets[0].iter_rows(values_only=True)
 
 
-class Parquet:
-    malformed_lines = 0
-
+class Parquet(RowTable):
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
         self._path = path
@@ -203,15 +198,11 @@ class Parquet:
         return ParquetFile(self._path, pre_buffer=False, buffer_size=PARQUET_BUFFER_BYTES)
 
 
-class Arrow:
+class Arrow(RowTable):
     """Arrow IPC files or streams, read through a memory map."""
 
-    malformed_lines = 0
-
     def __init__(self, path: Path) -> None:
-        self.where = f"file {path.name!r}"
-        self.capacity = 0
-        self._path = path
+        self.where, self._path = f"file {path.name!r}", path
         with as_data_error(self.where), pa.memory_map(str(path)) as file:
             self.names = _batches_of(file)[0].names
 
@@ -223,13 +214,8 @@ class Arrow:
                 for start in range(0, len(batch), rows):
                     part = batch.slice(start, rows)
                     yield [as_column(part.column(name)) for name in names]
-                    _let_go(mapped_file)
-
-
-def _let_go(mapped_file: mmap.mmap) -> None:
-    """Releases pages already read from this process's memory."""
-    if hasattr(mapped_file, "madvise"):  # not on every system
-        mapped_file.madvise(mmap.MADV_DONTNEED)
+                    if hasattr(mapped_file, "madvise"):  # let go of pages that were read
+                        mapped_file.madvise(mmap.MADV_DONTNEED)
 
 
 def _batches_of(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -244,7 +230,7 @@ def _batches_of(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return ipc_file.schema, (ipc_file.get_batch(k) for k in range(ipc_file.num_record_batches))
 
 
-class Files:
+class Files(RowTable):
     """Several files, in order of name, as one table."""
 
     def __init__(self, where: str, paths: Sequence[Path]) -> None:
@@ -258,17 +244,15 @@ class Files:
         self.capacity = sum(capacities) if all(capacities) else 0
 
     @property
-    def malformed_lines(self) -> int:
-        return sum(table.malformed_lines for table in self._tables)
-
-    @property
-    def first_problem(self) -> str | None:
-        told = ((t.where, getattr(t, "first_problem", None)) for t in self._tables)
-        return next((f"{where}, {words}" for where, words in told if words), None)
+    def faults(self) -> LineFaults:  # type: ignore[override]
+        tables = self._tables
+        first = next((f"{t.where}, {t.faults.first}" for t in tables if t.faults.first), None)
+        recoded = sum(table.faults.recoded for table in tables)
+        return LineFaults(sum(table.faults.malformed for table in tables), recoded, first)
 
     def find(self, name: str, value: object) -> str | None:
-        told = ((t.where, t.find(name, value)) for t in self._tables if isinstance(t, Csv))
-        return next((f"{where}, {words}" for where, words in told if words), None)
+        lines = ((table.where, table.find(name, value)) for table in self._tables)
+        return next((f"{where}, {line}" for where, line in lines if line), None)
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         for table in self._tables:

@@ -13,7 +13,6 @@ import gzip
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -27,49 +26,31 @@ _QUOTED = rb'"(?:[^"\r\n]++|"")*+"'
 _LINE_END = re.compile(rb"[\r\n]")
 
 
-@dataclass(frozen=True)
 class Dialect:
     """The patterns of one delimiter, for records with a fixed number of cells."""
 
-    delimiter: bytes
-    cells: int
-    closed: Any = None
-    opens: Any = None
-    whole: Any = None
-    tidy: Any = None
-    quoted: Any = None
-
-    def __post_init__(self) -> None:
-        sign = re.escape(self.delimiter)
+    def __init__(self, delimiter: bytes, cells: int = 1) -> None:
+        self.delimiter, self.cells = delimiter, cells
+        sign = re.escape(delimiter)
         cell = rb"(?:" + _QUOTED + rb'(?!")[^' + sign + rb'\r\n]*+|(?!")[^' + sign + rb"\r\n]*+)"
         long_cell = rb'(?:"(?:[^"]++|"")*+"|(?!")[^' + sign + rb'"\r\n]*+)'
-        more = b"{%d}+" % (self.cells - 1)
-        patterns = {
-            "closed": cell + rb"(?:" + sign + cell + rb")*+",
-            # A quote before a delimiter or the end more likely closes a quote of an earlier line.
-            "opens": rb'(?!"(?:' + sign + rb"|\Z))(?:" + cell + sign + rb')*+"(?:[^"\r\n]++|"")*+',
-            "whole": long_cell + rb"(?:" + sign + long_cell + rb")" + more,
-            # Any number of lines in which quotes occur only around whole cells.
-            "tidy": rb'(?:[^"]*+(?<![^'
-            + sign
-            + rb"\r\n])"
-            + _QUOTED
-            + rb"(?=["
-            + sign
-            + rb'\r\n]))*+[^"]*+',
-            "quoted": rb"(?<![^" + sign + rb"])" + _QUOTED,
-        }
-        for name, pattern in patterns.items():
-            object.__setattr__(self, name, re.compile(pattern))
+        more = b"{%d}+" % (cells - 1)
+        self.closed = re.compile(cell + rb"(?:" + sign + cell + rb")*+")
+        # A quote before a delimiter or the end more likely closes a quote of an earlier line.
+        opens = rb'(?!"(?:' + sign + rb"|\Z))(?:" + cell + sign + rb')*+"(?:[^"\r\n]++|"")*+'
+        self.opens = re.compile(opens)
+        self.whole = re.compile(long_cell + rb"(?:" + sign + long_cell + rb")" + more)
+        # Any number of lines in which quotes occur only around whole cells.
+        before, after = rb"(?<![^" + sign + rb"\r\n])", rb"(?=[" + sign + rb"\r\n])"
+        self.tidy = re.compile(rb'(?:[^"]*+' + before + _QUOTED + after + rb')*+[^"]*+')
+        self.quoted = re.compile(rb"(?<![^" + sign + rb"])" + _QUOTED)
 
     def width(self, line: bytes) -> int:
         """The number of cells."""
-        return int(self.quoted.sub(b"", line).count(self.delimiter)) + 1
+        return self.quoted.sub(b"", line).count(self.delimiter) + 1
 
 
-@cache
-def dialect_of(delimiter: bytes, cells: int = 1) -> Dialect:
-    return Dialect(delimiter, cells)
+dialect_of = cache(Dialect)
 
 
 def delimiter_of(header: bytes) -> bytes:
@@ -162,15 +143,13 @@ class SoundLines(io.RawIOBase):
 
     def _sound_blocks(self) -> Iterator[bytes]:
         for block in _whole_lines(self._file, self._longest):
-            if block and not self._pending and self._is_tidy(block):
+            is_tidy = block and not self._pending and self._dialect.tidy.fullmatch(block)
+            if block and is_tidy and is_text(block):
                 self._line += max(block.count(b"\n"), block.count(b"\r"))
                 yield block
             else:
                 yield b"".join(record for _, record in self._sound(block))
         self._drop_pending()
-
-    def _is_tidy(self, block: bytes) -> bool:
-        return bool(self._dialect.tidy.fullmatch(block)) and is_text(block)
 
     def _sound(self, block: bytes | None) -> Iterator[tuple[int, bytes]]:
         if block is None:

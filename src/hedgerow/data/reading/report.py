@@ -6,15 +6,18 @@ on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from hedgerow.errors import DataWarning, warn
 from hedgerow.schema.features import LABEL
 from hedgerow.schema.grids import ColumnKind, Grid, short_number, wide_edges
 from hedgerow.schema.schema import Schema
 from hedgerow.schema.visible import html_table
+
+if TYPE_CHECKING:
+    from hedgerow.data.reading.encoding import Encoded
 
 WORTH_A_WARNING = 0.01
 """Fraction of clamped or unknown rows above which a column causes a warning."""
@@ -102,25 +105,6 @@ class DataReport:
         return "\n".join([head, *lines, f"rows left out: {self.skipped}"])
 
 
-class Counts(Protocol):
-    """Counts of a reader: `Encoded` for rows read here, `EngineCounts` for rows in an engine."""
-
-    @property
-    def n(self) -> int: ...
-    @property
-    def y(self) -> object: ...
-    @property
-    def clamped(self) -> dict[str, int]: ...
-    @property
-    def unknown(self) -> dict[str, int]: ...
-    @property
-    def missing(self) -> dict[str, int]: ...
-    @property
-    def reach(self) -> dict[str, tuple[float, float]]: ...
-    @property
-    def skipped(self) -> int: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class EngineCounts:
     """Counts of rows that stay in an engine."""
@@ -134,41 +118,41 @@ class EngineCounts:
     y: object = True
 
 
+Counts: TypeAlias = "Encoded | EngineCounts"
+"""Counts of a reader, of rows read here or in an engine."""
+
+
 def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> DataReport:
     """The report of all sites together; several only if one process holds their rows."""
     rows = sum(part.n for part in parts)
-    columns = [_column(parts, grid.feature, describe_allowed(grid), rows) for grid in schema.grids]
-    columns = [
-        replace(
-            column,
-            width=_width(grid),
-            reach=_reach(parts, grid.feature),
-            numeric=grid.kind is ColumnKind.NUMERIC,
-        )
-        for column, grid in zip(columns, schema.grids, strict=True)
-    ]
+    columns = []
+    for grid in schema.grids:
+        ends = [part.reach[grid.feature] for part in parts if grid.feature in part.reach]
+        reach = (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
+        is_open = grid.edges == wide_edges()  # no range is declared: it is never too wide
+        width, is_number = 0.0 if is_open else grid.high - grid.low, grid.kind is ColumnKind.NUMERIC
+        allowed = describe_allowed(grid)
+        columns.append(_column(parts, grid.feature, allowed, rows, is_number, reach, width))
     if schema.target is not None and any(part.y is not None for part in parts):
         words = _range(schema.target.low if schema.survival is None else 0.0, schema.target.high)
-        columns.append(replace(_column(parts, label, words, rows), numeric=True))
+        columns.append(_column(parts, label, words, rows, True))
     return DataReport(tuple(columns), sum(part.skipped for part in parts))
 
 
-def _column(parts: Sequence[Counts], name: str, words: str, rows: int) -> ColumnReport:
-    counts = (
+def _column(
+    parts: Sequence[Counts],
+    name: str,
+    words: str,
+    rows: int,
+    numeric: bool,
+    reach: tuple[float, float] | None = None,
+    width: float = 0.0,
+) -> ColumnReport:
+    clamped, unknown, missing = (
         sum(getattr(part, kind).get(name, 0) for part in parts)
         for kind in ("clamped", "unknown", "missing")
     )
-    return ColumnReport(name, words, rows, *counts)
-
-
-def _width(grid: Grid) -> float:
-    """The width of the range; 0 if none is declared, so that it is never too wide."""
-    return 0.0 if grid.edges == wide_edges() else grid.high - grid.low
-
-
-def _reach(parts: Sequence[Counts], name: str) -> tuple[float, float] | None:
-    ranges = [part.reach[name] for part in parts if name in part.reach]
-    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
+    return ColumnReport(name, words, rows, clamped, unknown, missing, reach, width, numeric)
 
 
 def describe_allowed(grid: Grid) -> str:
@@ -185,13 +169,9 @@ def _range(low: float, high: float) -> str:
     return f"the range {short_number(low)} to {short_number(high)}"
 
 
-def warn_of(complaints: Iterable[str]) -> None:
+def warn_of(complaints: Sequence[str]) -> None:
     """Issues one warning for all complaints, if any."""
-    complaint_list = list(complaints)
-    if not complaint_list:
-        return
-    more = (
-        [f"and {len(complaint_list) - MOST_TOLD} more"] if len(complaint_list) > MOST_TOLD else []
-    )
-    text = "; ".join([*complaint_list[:MOST_TOLD], *more])
-    warn(f"{text}. {ADVICE}", DataWarning)
+    first, rest = list(complaints)[:MOST_TOLD], list(complaints)[MOST_TOLD:]
+    if first:
+        more = [f"and {len(rest)} more"] if rest else []
+        warn(f"{'; '.join([*first, *more])}. {ADVICE}", DataWarning)

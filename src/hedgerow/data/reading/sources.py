@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hedgerow.data.reading.columns import Column
 from hedgerow.data.reading.containers import (
@@ -60,14 +59,10 @@ def _as_arrow(source: Any) -> Any:
     if any(str(kind) == OF_POLARS for kind in getattr(source, "dtypes", ())):
         return source
     try:
-        return _with_plain_texts(pa.table(source))
+        table = pa.table(source)
     except pa.ArrowInvalid:
         return source
-
-
-def _with_plain_texts(table: pa.Table) -> pa.Table:
-    """Casts string views (Polars), which do not support selection by row."""
-    fields = [
+    fields = [  # string views (of Polars) do not support selection by row
         f.with_type(pa.large_string()) if pa.types.is_string_view(f.type) else f
         for f in table.schema
     ]
@@ -96,10 +91,8 @@ def open_table(source: Source, names: Sequence[str] | None = None) -> RowTable:
     return Matrix(source, names)
 
 
-class Frame:
+class Frame(RowTable):
     """A pandas data frame; columns are found by name, others are ignored."""
-
-    malformed_lines = 0
 
     def __init__(self, frame: Any) -> None:
         self.where = "the data frame"
@@ -114,10 +107,8 @@ class Frame:
             yield [as_column(part.iloc[:, position]) for position in positions]
 
 
-class NamedColumns:
+class NamedColumns(RowTable):
     """Columns accessed one by one: an Arrow table, or a Polars frame that Arrow cannot hold."""
-
-    malformed_lines = 0
 
     def __init__(self, frame: Any, where: str, names: Sequence[str]) -> None:
         self.where, self.names = where, list(names)
@@ -130,15 +121,12 @@ class NamedColumns:
             yield [as_column(self._frame[name][start : start + rows]) for name in names]
 
 
-class Stream:
+class Stream(RowTable):
     """An Arrow dataset or a reader of record batches; can be read once."""
-
-    malformed_lines = 0
 
     def __init__(self, source: Any) -> None:
         self.where = "the dataset" if _is_dataset(source) else "the reader of record batches"
         self.names = list(source.schema.names)
-        self.capacity = 0
         self._source = source
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
@@ -193,14 +181,17 @@ def _is_dataset(source: Any) -> bool:
     return hasattr(source, "to_batches") and hasattr(source, "count_rows")
 
 
-class Matrix:
+class Matrix(RowTable):
     """A 2-D array or a list of rows; columns are found by position."""
-
-    malformed_lines = 0
 
     def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
         self.where = "the array"
-        self._rows = _two_dimensional(rows)
+        self._rows = cells_of(rows) if is_listed(rows) else np.asarray(fill_masked(rows))
+        if self._rows.ndim != 2:
+            raise DataError(
+                f"the rows have shape {self._rows.shape}; give a table: as many values in every "
+                "row."
+            )
         self.capacity, width = self._rows.shape
         self.names = [f"x{i}" for i in range(width)] if names is None else list(names)
         if width != len(self.names):
@@ -214,12 +205,3 @@ class Matrix:
         for start in range(0, self.capacity, rows):
             part = self._rows[start : start + rows]
             yield [as_column(part[:, position]) for position in positions]
-
-
-def _two_dimensional(rows: Any) -> NDArray[Any]:
-    table = cells_of(rows) if is_listed(rows) else np.asarray(fill_masked(rows))
-    if table.ndim != 2:
-        raise DataError(
-            f"the rows have shape {table.shape}; give a table: as many values in every row."
-        )
-    return table
