@@ -24,7 +24,7 @@ from hedgerow.cli.console import (
     tell,
 )
 from hedgerow.errors import ParameterError
-from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES, StudyEntry
+from hedgerow.privacy.declaration import FIELD_OF, STUDY, TABLES
 
 if TYPE_CHECKING:
     from hedgerow.deployment.progress import Listen
@@ -60,10 +60,16 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def typed(**arguments: Any) -> None:
+        from hedgerow.deployment import draft
+
         declared: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
         for (table, name), of in FIELD_OF.items():
             if (text := arguments.pop(name)) is not None:
-                declared[table][name] = _parse_option(STUDY[of], text)
+                declared[table][name] = (
+                    draft.typed_number(text, name)
+                    if STUDY[of].is_rational
+                    else draft.typed_value(text)
+                )
         command(
             **arguments, declared={table: values for table, values in declared.items() if values}
         )
@@ -82,12 +88,6 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     )
     typed.__annotations__ = {n: o.annotation for n, o in signature(typed).parameters.items()}
     return typed
-
-
-def _parse_option(entry: StudyEntry, text: str) -> Any:
-    from hedgerow.deployment import draft
-
-    return draft.typed_number(text) if entry.is_rational else draft.typed_value(text)
 
 
 @app.command()

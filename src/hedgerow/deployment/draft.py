@@ -120,9 +120,9 @@ def site(text: str) -> tuple[str, str]:
     return name.strip(), key.strip()
 
 
-def typed_number(text: str) -> int | float | str:
+def typed_number(text: str, name: str = "the number") -> int | float | str:
     """The number as typed: a whole number, a decimal, or a fraction like 1/3."""
-    written_number(text, "the number")
+    written_number(text, name)
     if "/" in text:
         return text
     return int(text) if text.isdigit() else float(text)

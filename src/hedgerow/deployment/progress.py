@@ -148,19 +148,21 @@ class Watch:
     def _tree(self, queries: Sequence[Query]) -> dict[str, Any]:
         """The nodes of this round in words, and whether it begins another tree.
 
-        The leaves of an ensemble's newest tree come in one query over all records. A tree that
-        grows by tables of its nodes is asked node by node; the next one begins at the root again.
+        The leaves of an ensemble's newest tree come in one query, of all records or of the tree's
+        own. A tree that grows by tables of its nodes is asked node by node; the next one begins at
+        the root again.
         """
         assert self._federation is not None
         schema = self._federation.study.schema
         trees = [
             tree
             for query in queries
-            if isinstance(query, SumQuery) and isinstance(query.by, Leaves) and not query.region
+            if isinstance(query, SumQuery) and isinstance(query.by, Leaves)
+            if not _has_split(query.region)
             for tree in query.by.trees
         ]
         regions = trees[-1].regions() if trees else dict.fromkeys(q.region for q in queries)
-        shown = [region for region in regions if region][:MOST_PATHS]
+        shown = list(filter(_has_split, regions))[:MOST_PATHS]
         words = {node: _words(schema, node) for node in {p for r in shown for p in _parts(r)}}
         paths = [[words[part] for part in _parts(region)] for region in shown]
         return {"paths": paths, "is_new_tree": bool(trees) or not any(q.region for q in queries)}
@@ -170,6 +172,11 @@ class Watch:
         assert self._federation is not None
         study, spent = self._federation.study, self._federation.sites.spent()
         return None if study.limit == math.inf else float(spent / study.total)
+
+
+def _has_split(region: Region) -> bool:
+    """Whether it is a node below a root; records of a tree's own alone are none."""
+    return any(isinstance(step.test, Split) for step in region)
 
 
 def _parts(region: Region) -> list[Region]:

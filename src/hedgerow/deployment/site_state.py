@@ -238,7 +238,8 @@ class StateFolder:
         state = cls(root)
         if not state.settings_file.is_file():
             raise ParameterError(
-                f"{root} is no state folder of a site; make one with `hedgerow site init`."
+                f"{root} is no state folder of a site; make one with `hedgerow site enroll TOKEN`, "
+                "or over FLARE or Flower with `hedgerow site init`."
             )
         for path in (root, state.identity_file):
             state._check_private(path)
@@ -357,7 +358,7 @@ def _require_ledger(state: StateFolder, purpose: str) -> None:
     if not state.store_file.exists():
         raise ParameterError(
             f"{state.root} has approved no study yet, so there is no ledger to {purpose}. Approve "
-            "one first, or make another site with `hedgerow site init`."
+            "one first, or make another site with `hedgerow site enroll`."
         )
 
 

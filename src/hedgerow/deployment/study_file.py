@@ -127,7 +127,7 @@ SITE_NAME = StudyEntry(
 )
 SITE_KEY = StudyEntry(
     _text("[0-9a-f]{128}"),
-    todo="write the 128 hexadecimal digits of a public key, as `hedgerow site init` shows them",
+    todo="let `hedgerow study invite` write it, or write a public key's 128 hexadecimal digits",
     is_required=True,
 )
 CURATOR = {
@@ -167,7 +167,7 @@ FILE: Entries = {
     "coordinator": _table({"key": SITE_KEY}, is_required=True),
     "site": _tables(
         {"name": SITE_NAME, "key": SITE_KEY, "rows_at_most": StudyEntry(COUNT)},
-        "Every site's public key, as `hedgerow site init` shows it; confirm it out of band. "
+        "Every site's public key, as `hedgerow study invite` gets it; confirm it out of band. "
         "`rows_at_most`, not part of the agreement: a public number, rounded up by its people, "
         "above which sums are held to be wrong.",
         is_required=True,
