@@ -213,8 +213,10 @@ def test_oblivious_cuts_leave_records_on_both_sides():
     mass = np.zeros(GRIDS.binning.n_bins[0])
     mass[2:6] = 100.0
     for _ in range(50):
-        left = random_trees._left_by_mass(GRIDS, random_trees.DrawableFeature(0, mass, 1.0), rng)
-        assert 0 < mass[left].sum() < mass.sum()
+        split = random_trees.cut_by_mass(GRIDS, random_trees.DrawableFeature(0, mass, 1.0), rng)
+        bins = GRIDS.binning.bins[0]
+        left = {b for cell, b in enumerate(bins) if split.left >> cell & 1}
+        assert 0 < mass[sorted(left)].sum() < mass.sum()
 
 
 # --------------------------------------------------------------------------------------------------

@@ -95,7 +95,6 @@ def test_no_rows_give_no_predictions() -> None:
 
 
 def test_a_cut_is_named_only_where_the_left_cells_are_the_first_ones() -> None:
-    assert three_leaves().cut.tolist() == [3, -1, -1, -1, -1]
     assert three_leaves().feature.tolist() == [1, -1, 0, -1, -1]
 
 

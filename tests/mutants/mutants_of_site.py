@@ -168,15 +168,15 @@ SITE: Final = (
     Mutant(
         "the clamp of contributions is removed",
         "kernels/units.py",
-        "return np.where(_keeps(contributions, bound)[:, None], contributions, 0)",
+        "return np.where(keeps[:, None], contributions, 0)",
         "return contributions",
         "kernels/test_units.py::test_a_statistic_that_lies_about_its_bound_is_stopped",
     ),
     Mutant(
         "the clamp looks at one norm less",
         "kernels/units.py",
-        "return keeps & (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)",
-        "return keeps & (l1 <= bound.l1)",
+        "keeps &= (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)",
+        "keeps &= l1 <= bound.l1",
         "kernels/test_units.py::test_one_unit_beyond_any_norm_is_too_much",
     ),
     Mutant(

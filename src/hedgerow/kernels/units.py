@@ -10,7 +10,6 @@ Shapes: n records, C channels.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.dispatch import Kernel, as_input
@@ -59,12 +58,10 @@ def quantize(values: FloatArray, unit: float) -> IntArray:
 
 
 def zero_exceeding(contributions: IntArray, bound: Sensitivity) -> IntArray:
-    """The same integers, with zeros for every record that exceeds the bound."""
-    return np.where(_keeps(contributions, bound)[:, None], contributions, 0)
+    """The same integers, with zeros for every record that exceeds the bound.
 
-
-def _keeps(contributions: IntArray, bound: Sensitivity) -> NDArray[np.bool_]:
-    """(n,) whether a record keeps the bound; entries above `linf` are left out of the sums."""
+    Entries above `linf` are left out of the sums, which they could overflow.
+    """
     keeps = np.ones(len(contributions), np.bool_)
     l1, l2_squared = np.zeros((2, len(contributions)), np.int64)
     for channel in contributions.T:
@@ -73,7 +70,8 @@ def _keeps(contributions: IntArray, bound: Sensitivity) -> NDArray[np.bool_]:
         keeps &= is_small
         l1 += size
         l2_squared += size * size
-    return keeps & (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)
+    keeps &= (l1 <= bound.l1) & (l2_squared <= bound.l2_squared)
+    return np.where(keeps[:, None], contributions, 0)
 
 
 def _bounded_units_plain(

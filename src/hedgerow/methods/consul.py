@@ -112,11 +112,6 @@ SELECTED = (*BY_TARGET, "median")
 """Splits that sites select by exact scores instead of noisy tables."""
 
 
-def _folds_pay(noise_model: NoiseModel) -> bool:
-    """Laplace noise is the same for a tree on a fold and on all rows; other noise is not."""
-    return noise_model.is_pure and noise_model.variance(SIZE) > 0.0
-
-
 @method(
     "median_forest",
     test_settings=(
@@ -240,9 +235,16 @@ class MedianForest(Method):
         return grid + replace(counts, rounds_alone=0)  # one site needs no counts
 
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
-        folds = _folds_pay(noise_model) if self.folds is None else self.folds
+        folds = self.folds
+        if folds is None:  # Laplace noise is the same for a tree on a fold and on all rows
+            folds = noise_model.is_pure and noise_model.variance(SIZE) > 0.0
         spent = Fraction(0) if self.max_depth is not None else SIZE_FRACTION
-        depth = self.max_depth or (yield from self._bought_depth(folds))
+        depth = self.max_depth
+        if depth is None:
+            rows = float((yield from ask(SIZE)).values[0, 0, 0])
+            depth = medians.depth_for(
+                rows / (self.n_estimators if folds else 1), self.rows_per_leaf
+            )
         budget = (1 - spent) / (1 if folds else self.n_estimators)
         target, leaf_fraction = declared_target(schema), budget * exact(self.leaf_fraction)
         level_fraction = (budget - leaf_fraction) / depth
@@ -261,11 +263,6 @@ class MedianForest(Method):
             mean_of([g.tree for g in statistics.values()]), tuple(statistics.values())
         )
 
-    def _bought_depth(self, folds: bool) -> Flow[int]:
-        answer = yield from ask(SIZE)
-        rows = float(answer.values[0, 0, 0]) / (self.n_estimators if folds else 1)
-        return medians.depth_for(rows, self.rows_per_leaf)
-
     def _chooser(
         self,
         schema: Schema,
@@ -274,47 +271,36 @@ class MedianForest(Method):
         fraction: Fraction,
         depth: int,
     ) -> Chooser:
-        if self.split == "table":
-            return self._table_chooser(schema, target, noise_model, fraction)
-        grids = Grids(schema, thin_cells(schema, FINE_CELLS))
-        rules = self._rules(grids, target, noise_model, self.max_features)
-        if self.split == "median":
-            return medians.at_median(rules, fraction)
-        if self.split == "medians":
-            return medians.among_medians(rules, fraction)
-        if not target.shape:
-            return medians.among_cuts(rules, fraction, lambda level: 0)
-        noise = math.sqrt(noise_model.variance(replace(SIZE, fraction=fraction)))
-        return medians.among_cuts(rules, fraction, medians.balance_below(depth, noise))
-
-    def _table_chooser(
-        self, schema: Schema, target: TrainingTarget, noise_model: NoiseModel, fraction: Fraction
-    ) -> Chooser:
-        """Flat tables of few bins under Laplace noise, dyadic ones of many under Gaussian noise."""
+        """Tables have few bins, flat, under Laplace noise, and many, dyadic, under Gaussian."""
+        is_pure, has_tables = noise_model.is_pure, self.split == "table"
         grids = Grids(
-            schema, thin_cells(schema, COARSE_CELLS if noise_model.is_pure else FINE_CELLS)
+            schema, thin_cells(schema, COARSE_CELLS if has_tables and is_pure else FINE_CELLS)
         )
-        rules = self._rules(grids, target, noise_model, self.max_features or TABLE_FEATURES)
-        if noise_model.is_pure:
-            tables = medians.flat_tables(HistogramRules(grids, target.statistic, gini), fraction)
-        else:
-            dyadic = DyadicTables(grids, target.statistic)
-            tables = partial(dyadic.ask, fraction=fraction)
-        return medians.at_noisy_medians(rules, tables, gini, fraction)
-
-    def _rules(
-        self, grids: Grids, target: TrainingTarget, noise_model: NoiseModel, k: int | None
-    ) -> medians.MedianRules:
-        usual = Mechanism.PERMUTE_AND_FLIP if noise_model.is_pure else Mechanism.EXPONENTIAL
+        usual = Mechanism.PERMUTE_AND_FLIP if is_pure else Mechanism.EXPONENTIAL
         selection = SelectionRules(
             grids,
             target.statistic,
             gini,
-            Scoring(score_of(grids.schema)),
+            Scoring(score_of(schema)),
             Mechanism(self.mechanism or usual),
             most_counted=MOST_SHORTLISTED,
         )
-        return medians.MedianRules(k, selection, several=noise_model.n_sites > 1)
+        looks = self.max_features or (TABLE_FEATURES if has_tables else None)
+        rules = medians.MedianRules(looks, selection, several=noise_model.n_sites > 1)
+        if self.split == "median":
+            return medians.at_median(rules, fraction)
+        if self.split == "medians":
+            return medians.among_medians(rules, fraction)
+        if has_tables and is_pure:
+            flat = medians.flat_tables(HistogramRules(grids, target.statistic, gini), fraction)
+            return medians.at_noisy_medians(rules, flat, gini, fraction)
+        if has_tables:
+            dyadic = partial(DyadicTables(grids, target.statistic).ask, fraction=fraction)
+            return medians.at_noisy_medians(rules, dyadic, gini, fraction)
+        if not target.shape:
+            return medians.among_cuts(rules, fraction, lambda level: 0)
+        noise = math.sqrt(noise_model.variance(replace(SIZE, fraction=fraction)))
+        return medians.among_cuts(rules, fraction, medians.balance_below(depth, noise))
 
 
 @estimator

@@ -47,7 +47,7 @@ from hedgerow.privacy.queries import (
 )
 from hedgerow.schema.arrays import FloatArray, Rng
 from hedgerow.schema.candidates import Grids
-from hedgerow.schema.regions import EVERYONE, Fold, Region, Step
+from hedgerow.schema.regions import EVERYONE, Fold, Step
 from hedgerow.schema.rules import FLAG, FRACTION, a, either, exact, number, one_of, or_none, whole
 from hedgerow.schema.schema import Schema
 
@@ -276,9 +276,12 @@ class ExtraTrees(Method):
         rng: Rng,
     ) -> Flow[NoisyTree]:
         trees, depth = self._size
-        region, fraction = self._rows_of(t), Fraction(1, trees)
+        region, fraction = EVERYONE, Fraction(1, trees)
+        if self.subsample is not None:
+            region = (Step(Fold(f"tree {t}", self.subsample), 0),)
         if self.split == "random":
-            tree = _random_tree(schema, depth, rng)
+            grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
+            tree = totally_random(grids, random(n, n), depth)(0, rng)
         else:
             rules = self._rules(target, schema, noise_model)
             branches = yield from grow_layers(rules, schema, rng, region, room)
@@ -320,11 +323,6 @@ class ExtraTrees(Method):
             consistency=self.consistency,
         )
 
-    def _rows_of(self, t: int) -> Region:
-        if self.subsample is None:
-            return EVERYONE
-        return (Step(Fold(f"tree {t}", self.subsample), 0),)
-
 
 def _shrunk(tree: Tree, target: TrainingTarget, masses: FloatArray, noise: float) -> NoisyTree:
     p, deviations = shrink_to_all(masses, noise)
@@ -340,11 +338,6 @@ def _noise(statistic: Statistic, m: int, fraction: Fraction, noise_model: NoiseM
 def _considered(max_features: int | None, n: int) -> int:
     """Tests of a node; one alone would leave nothing to select."""
     return min(max_features or max(2, math.isqrt(n)), n)
-
-
-def _random_tree(schema: Schema, depth: int, rng: Rng) -> Tree:
-    grids, n = Grids(schema, Binning.of_cells(schema)), len(schema.grids)
-    return totally_random(grids, random(n, n), depth)(0, rng)
 
 
 @estimator

@@ -118,20 +118,17 @@ def open_document(path: str | Path) -> dict[str, Any]:
         raise DataError(f"{path} is no hedgerow model; give a file written by save().")
     _check_version(path, document)
     check_entries(path, document, FILE_ENTRIES)
-    if document_as_written is None and document["digest"] != _digest_as_read(path, document):
+    try:
+        is_whole = document_as_written is not None or document["digest"] == digest_of_file(document)
+    except RecursionError:
+        raise DataError(f"{path} {TOO_DEEP}") from None
+    if not is_whole:
         raise DataError(
             f"{path} was changed after it was written: its content or its release does not match "
             "its digest. "
             "Use an untouched copy, or fit and save the model again."
         )
     return document
-
-
-def _digest_as_read(path: str | Path, document: dict[str, Any]) -> str:
-    try:
-        return digest_of_file(document)
-    except RecursionError:
-        raise DataError(f"{path} {TOO_DEEP}") from None
 
 
 def _parse_unchanged(text: bytes) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ the same from a code on the joint grid as from the value's code on its own grid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -65,7 +65,16 @@ def on_joint_grid(model: Model, schema: Schema, joint: Schema) -> Model:
     score = Additive(
         model.score.base,
         tuple(_move_curve(curve, cells[curve.feature]) for curve in model.score.curves),
-        tuple(_move_tree(tree, move_test) for tree in model.score.trees),
+        tuple(
+            Tree.of_preorder(
+                tree.features,
+                [
+                    tuple(value) if test is None else move_test(test)
+                    for test, value in zip(tree.tests, tree.value.tolist(), strict=True)
+                ],
+            )
+            for tree in model.score.trees
+        ),
         model.score.clip,
     )
     return Model(score, model.output, model.sharpness)
@@ -83,10 +92,3 @@ def _move_curve(curve: Curve, cells: NDArray[np.intp]) -> Curve:
     nothing = (0.0,) * len(curve.values[0])  # cells beyond the grid contribute nothing
     values = (*curve.values, *(nothing for _ in range(int(cells.max()) + 1 - len(curve.values))))
     return Curve(curve.feature, tuple(values[old] for old in cells))
-
-
-def _move_tree(tree: Tree, move_test: Callable[[Split], Split]) -> Tree:
-    nodes = zip(tree.tests, tree.value.tolist(), strict=True)
-    return Tree.of_preorder(
-        tree.features, [tuple(value) if test is None else move_test(test) for test, value in nodes]
-    )

@@ -44,7 +44,7 @@ class Curve:
     __getstate__ = without_caches
 
 
-ROWS_AT_ONCE = 1 << 14
+ROWS_LOOKED_UP = 1 << 14
 """Rows whose curves are looked up at a time: few enough to stay in the cache."""
 
 
@@ -82,11 +82,11 @@ class Additive:
         if codes.shape[1] == 1:
             return self._start_of_one(codes[:, 0])
         raw = np.empty((codes.shape[1], self.outputs))
-        for lo in range(0, len(raw), ROWS_AT_ONCE):
-            part = raw[lo : lo + ROWS_AT_ONCE]
+        for lo in range(0, len(raw), ROWS_LOOKED_UP):
+            part = raw[lo : lo + ROWS_LOOKED_UP]
             part[:] = self.base
             for curve in self.curves:
-                part += curve.at(codes[:, lo : lo + ROWS_AT_ONCE])
+                part += curve.at(codes[:, lo : lo + ROWS_LOOKED_UP])
         return raw
 
     def _start_of_one(self, cells: Codes) -> FloatArray:

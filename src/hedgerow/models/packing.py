@@ -6,6 +6,7 @@ Shapes: T trees, M nodes of all trees together, R runs of cells, L leaves, O out
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -49,29 +50,24 @@ def pack(trees: Sequence[Tree]) -> PackedTrees:
         raise ParameterError("no trees to pack; give at least one.")
     if len({(tree.features, tree.n_outputs) for tree in trees}) > 1:
         raise ParameterError("trees differ in features or outputs; pack trees of one model only.")
-    routes = _routes_of(tuple(_ByTests(tree) for tree in trees))
+    routes = _routes_of(tuple(_Shape(tree.features, tree.tests, tree) for tree in trees))
     value = np.zeros((len(trees), int(routes.n_leaves.max()), trees[0].n_outputs))
     for t, tree in enumerate(trees):
         value[t, : tree.n_leaves] = tree.values
     return routes._replace(value=freeze(value))
 
 
-class _ByTests:
+@dataclass(frozen=True)
+class _Shape:
     """A tree that equals all trees with the same tests, whatever their leaf values."""
 
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        self._key = (tree.features, tree.tests)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByTests) and self._key == other._key
+    features: tuple[str, ...]
+    tests: tuple[Split | None, ...]
+    tree: Tree = field(compare=False)
 
 
 @lru_cache(maxsize=4)
-def _routes_of(shapes: tuple[_ByTests, ...]) -> PackedTrees:
+def _routes_of(shapes: tuple[_Shape, ...]) -> PackedTrees:
     """Everything but the values. Cached: trees are packed for a query, and again with its answers,
     after the next ones were packed.
     """

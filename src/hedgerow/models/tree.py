@@ -142,7 +142,6 @@ class Tree:
     features: tuple[str, ...]  # column j of the codes holds features[j]
     tests: tuple[Split | None, ...]  # N
     feature: Int32  # (N,) column tested, -1 at a leaf
-    cut: Int32  # (N,) cells below go left; -1 where the left cells are no prefix
     left_bits: Words  # (N, 4) bit set of the cells that go left
     left: Int32  # (N,) next node on outcome 0, -1 at a leaf
     right: Int32  # (N,) next node on outcome 1, -1 at a leaf
@@ -356,13 +355,12 @@ def _trees(
     freeze(value)
     # the last entry of each table is that of a leaf, whose kind is -1
     feature = int32([*(_column(column, test) for test in tests), -1], kind)
-    cut = int32([*(_prefix(test.left) for test in tests), -1], kind)
     left_bits, left, right = freeze(_words(tests)[kind]), int32(child[0]), int32(child[1])
     test_of = (*tests, None)
 
     def piece(nodes: Sequence[int], of: slice) -> Tree:
         tree_tests = tuple([test_of[k] for k in nodes])
-        routing = (feature[of], cut[of], left_bits[of], left[of], right[of])
+        routing = (feature[of], left_bits[of], left[of], right[of])
         return Tree(features, tree_tests, *routing, leaf[of], value[of])
 
     places = starts.tolist()
@@ -382,11 +380,6 @@ def _column(column: Mapping[str, int], test: Split) -> int:
     if test.left.bit_length() > N_CODES:
         raise ParameterError(f"a split on {test.feature!r} names cells beyond code {N_CODES - 1}.")
     return column[test.feature]
-
-
-def _prefix(left: int) -> int:
-    """The number of cells if `left` is the set of the first cells, else -1."""
-    return left.bit_length() if left & (left + 1) == 0 else -1
 
 
 def _words(tests: Sequence[Split]) -> Words:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
@@ -37,28 +36,32 @@ class SplitContext:
     histograms: bool = False
 
 
-class CutPoints(Protocol):
+class CutPoints:
+    """Cuts on the fine grid that cost nothing; placements say where they differ."""
+
+    asks: QueryKinds = frozenset()
+    protects = True
+    """False if it is only for runs without privacy."""
+
     def grid(self, schema: Schema) -> Schema:
         """The schema on the grid this method starts from."""
-        ...
-
-    @property
-    def asks(self) -> QueryKinds: ...
-    @property
-    def protects(self) -> bool:
-        """False if it is only for runs without privacy."""
-        ...
+        return fine_schema(schema)
 
     def rounds_for(self, setting: SplitContext) -> int:
         """Rounds before the first tree."""
-        ...
+        return 0
 
-    def fraction(self, setting: SplitContext) -> Fraction: ...
-    def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]: ...
+    def fraction(self, setting: SplitContext) -> Fraction:
+        return Fraction(0)
+
+    def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
+        """The bins of the first trees."""
+        yield from ()
+        return Binning.of_cells(setting.schema)
 
 
 @dataclass(frozen=True)
-class DeclaredCuts:
+class DeclaredCuts(CutPoints):
     """Evenly spaced cuts over the public range or its logarithm, at no cost.
 
     Even cuts are x <= low + k (high - low) / (n_bins - 1) from k = 0 on, as in the paper: the first
@@ -81,39 +84,15 @@ class DeclaredCuts:
         edges = np.nextafter(ends, np.inf)
         return replace(feature, edges=tuple(np.unique(edges).tolist()))
 
-    @property
-    def asks(self) -> QueryKinds:
-        return frozenset()
-
-    @property
-    def protects(self) -> bool:
-        return True
-
-    def rounds_for(self, setting: SplitContext) -> int:
-        return 0
-
-    def fraction(self, setting: SplitContext) -> Fraction:
-        return Fraction(0)
-
-    def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
-        yield from ()
-        return Binning.of_cells(setting.schema)
-
 
 @dataclass(frozen=True)
-class MergedCuts:
+class MergedCuts(CutPoints):
     """Private bins: cells of a fine grid, merged by noisy mass; spikes stay alone."""
+
+    asks = private_bins.ASKS
 
     def grid(self, schema: Schema) -> Schema:
         return finer_schema(schema)
-
-    @property
-    def asks(self) -> QueryKinds:
-        return private_bins.ASKS
-
-    @property
-    def protects(self) -> bool:
-        return True
 
     def rounds_for(self, setting: SplitContext) -> int:
         return 2 if private_bins.numeric_features(setting.schema) else 1
@@ -127,7 +106,7 @@ class MergedCuts:
 
 
 @dataclass(frozen=True)
-class QuantileCuts:
+class QuantileCuts(CutPoints):
     """Bins of equal noisy mass over the fine grid; without noise, ordinary quantiles.
 
     `exact` is the paper's non-private comparison and runs only without protection.
@@ -135,27 +114,17 @@ class QuantileCuts:
 
     n_bins: int = 32
     exact: bool = False
-
-    def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
+    asks = sums(Count, Cells)
 
     @property
-    def asks(self) -> QueryKinds:
-        return sums(Count, Cells)
-
-    @property
-    def protects(self) -> bool:
+    def protects(self) -> bool:  # type: ignore[override]
         return not self.exact
 
     def rounds_for(self, setting: SplitContext) -> int:
         return 1 if private_bins.numeric_features(setting.schema) else 0
 
     def fraction(self, setting: SplitContext) -> Fraction:
-        return (
-            private_bins.BINS_FRACTION
-            if private_bins.numeric_features(setting.schema)
-            else Fraction(0)
-        )
+        return self.rounds_for(setting) * private_bins.BINS_FRACTION
 
     def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
         schema = setting.schema

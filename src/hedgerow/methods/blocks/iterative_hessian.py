@@ -14,10 +14,9 @@ import numpy as np
 
 from hedgerow.methods.blocks import private_bins
 from hedgerow.methods.blocks.boosting import Batch, Splitting
-from hedgerow.methods.blocks.cut_points import SplitContext
+from hedgerow.methods.blocks.cut_points import CutPoints, SplitContext
 from hedgerow.methods.blocks.flow import Flow, NoiseModel, ask, together, watch_first_round
 from hedgerow.methods.blocks.newton_steps import Update
-from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.models.model import Additive
 from hedgerow.models.uncertainty import NoisyTree
 from hedgerow.privacy.queries import (
@@ -26,7 +25,6 @@ from hedgerow.privacy.queries import (
     Cells,
     Hessians,
     Query,
-    QueryKinds,
     Reply,
     SumQuery,
     sums,
@@ -41,7 +39,7 @@ CellRun = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class HessianCuts:
+class HessianCuts(CutPoints):
     """Iterative Hessian (Maddock et al. 2022, Algorithm 2), from the Hessians of earlier trees.
 
     | trees      | where Hessians come from                                    | kappa (Table 1) |
@@ -61,17 +59,7 @@ class HessianCuts:
     n_bins: int = 32
     rounds: int = 5
     full_cost: bool = False
-
-    def grid(self, schema: Schema) -> Schema:
-        return fine_schema(schema)
-
-    @property
-    def asks(self) -> QueryKinds:
-        return sums(Hessians, Cells)
-
-    @property
-    def protects(self) -> bool:
-        return True
+    asks = sums(Hessians, Cells)
 
     def rounds_for(self, setting: SplitContext) -> int:
         """The number of histograms asked before the first tree."""

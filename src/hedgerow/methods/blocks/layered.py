@@ -37,16 +37,14 @@ MOST_ASKED_TESTS = constant(1 << 20, unit="tests of one level of a tree: memory"
 # the node's rows, such a cut has the same distribution: draw more tests than needed and drop those
 # that separate nothing. Shapes: N nodes, F features, m tests of each node, H categorical features.
 
-ALL_BITS = np.uint64(2**64 - 1)
+
+def _bits(is_member: BoolArray) -> Words:
+    """(k, 4) sets of cells as bits."""
+    return np.packbits(is_member, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
-def cell_sets(cells: IntArray) -> Words:
-    """(k, 4): for each number c, the set of the cells below c."""
-    bits = np.arange(N_CODES)[None, :] < cells[:, None]
-    return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
-
-
-PREFIXES = cell_sets(np.arange(N_CODES + 1))
+PREFIXES = _bits(np.arange(N_CODES) < np.arange(N_CODES + 1)[:, None])
+"""(257, 4): for each number c, the set of the cells below c."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,7 @@ class Room:
         last = np.where(has_number, is_number.shape[1] - 1 - is_number[:, ::-1].argmax(axis=1), 0)
         wide = np.zeros((len(columns.categorical), N_CODES), bool)
         wide[:, : is_number.shape[1]] = is_number[columns.categorical]
-        values = np.packbits(wide, axis=1, bitorder="little").view("<u8").astype(np.uint64)
-        return Room(first.astype(np.int16)[None], last.astype(np.int16)[None], values[None])
+        return Room(first.astype(np.int16)[None], last.astype(np.int16)[None], _bits(wide)[None])
 
     def open_features(self, columns: DrawnColumns) -> BoolArray:
         """(N, F) whether at least two known cells are reachable."""
@@ -161,7 +158,7 @@ def random_cuts(columns: DrawnColumns, room: Room, m: int, rng: Rng) -> NodeTest
         left = np.where(
             (columns.place[column] < 0)[..., None], left, _halves(columns, room, column, rng)
         )
-    side = np.where(rng.random(column.shape) < 0.5, ALL_BITS, np.uint64(0))
+    side = np.where(rng.random(column.shape) < 0.5, ~np.uint64(0), np.uint64(0))
     return NodeTests(feature, left | columns.missing[column] & side[..., None])
 
 

@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import repeat
 
 import numpy as np
 
@@ -233,22 +232,19 @@ def at_noisy_medians(
         if not features:
             return Stop()
         tables = yield from tables_of(node, features)
-        cuts = [rules.cuts(node.region, f, rng) for f in features]
-        gains, medians = zip(*map(_most_balanced_cut, tables, cuts, repeat(impurity)), strict=True)
+        gains, medians = list[float](), list[BoolArray]()
+        for feature, table in zip(features, tables, strict=True):
+            cuts, total = rules.cuts(node.region, feature, rng), table.sum(axis=0)
+            left = left_masses(table, cuts)
+            middle = int(np.argmin(np.abs((2.0 * left - total).sum(axis=1))))
+            gain = impurity(total) - impurity(left[middle]) - impurity(total - left[middle])
+            gains.append(float(gain))
+            medians.append(cuts[middle])
         best = int(np.argmax(gains))
-        split = rules.grids.split(features[best], cuts[best][medians[best]])
+        split = rules.grids.split(features[best], medians[best])
         return SplitChoice(split, gains[best], fraction)
 
     return choose
-
-
-def _most_balanced_cut(table: FloatArray, cuts: BoolArray, impurity: Impurity) -> tuple[float, int]:
-    """The noisy gain of the cut that divides the noisy mass of one feature most evenly, and it."""
-    left = left_masses(table, cuts)
-    total = table.sum(axis=0)
-    k = int(np.argmin(np.abs((2.0 * left - total).sum(axis=1))))
-    gain = impurity(total) - impurity(left[k]) - impurity(total - left[k])
-    return float(gain), k
 
 
 MOST_BOUGHT_DEPTH = MOST_LEAVES.bit_length() - 1

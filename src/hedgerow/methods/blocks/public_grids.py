@@ -37,14 +37,14 @@ def _space_cuts(schema: Schema, spacing: Spacing) -> Schema:
 
 def fine_cells(schema: Schema) -> Binning:
     """Groups the cells of a finer schema into those of the fine one; declared edges stay."""
-    pairs = zip(schema.features, schema.grids, strict=True)
-    return Binning(tuple(_fine_cells(feature, grid) for feature, grid in pairs))
-
-
-def _fine_cells(feature: Feature, grid: Grid) -> tuple[int, ...]:
-    if not isinstance(feature, Numeric) or feature.edges is not None:
-        return tuple(range(grid.n_cells))
-    return _runs(grid, np.flatnonzero(np.isin(grid.edges, fine_edges(grid.low, grid.high))))
+    bins = list[tuple[int, ...]]()
+    for feature, grid in zip(schema.features, schema.grids, strict=True):
+        if not isinstance(feature, Numeric) or feature.edges is not None:
+            bins.append(tuple(range(grid.n_cells)))
+        else:
+            is_fine = np.isin(grid.edges, fine_edges(grid.low, grid.high))
+            bins.append(_runs(grid, np.flatnonzero(is_fine)))
+    return Binning(tuple(bins))
 
 
 def thin_cells(schema: Schema, cells: int) -> Binning:
@@ -58,18 +58,13 @@ def thin_cells(schema: Schema, cells: int) -> Binning:
 def _thin_column(grid: Grid, cells: int) -> tuple[int, ...]:
     if grid.kind is not ColumnKind.NUMERIC or grid.missing <= cells:
         return tuple(range(grid.n_cells))
-    if grid.edges == wide_edges():
-        return _runs(grid, _every_few(grid, cells))
+    if grid.edges == wide_edges():  # no range: evenly spaced levels, and zero
+        steps = np.linspace(0, len(grid.edges) - 1, cells).round().astype(np.intp)
+        return _runs(grid, np.unique([*steps, grid.edges.index(0.0)]))
     edges, powers = np.array(grid.edges), _powers_of_ten(grid.low, grid.high, cells // 10)
     even_edges = [*uniform_edges(grid.low, grid.high, cells), *powers]
     edge_places = np.unique([np.argmin(np.abs(edges - edge)) for edge in even_edges])
     return _runs(grid, edge_places)
-
-
-def _every_few(grid: Grid, cells: int) -> NDArray[np.intp]:
-    """Edges of a logarithmic grid without a range: evenly spaced levels that include zero."""
-    steps = np.linspace(0, len(grid.edges) - 1, cells).round().astype(np.intp)
-    return np.unique([*steps, grid.edges.index(0.0)])
 
 
 def _runs(grid: Grid, edge_places: NDArray[np.intp]) -> tuple[int, ...]:

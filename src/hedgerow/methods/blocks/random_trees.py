@@ -165,10 +165,6 @@ def oblivious(grids: Grids, drawables: Sequence[DrawableFeature], depth: int) ->
 
 def cut_by_mass(grids: Grids, drawable: DrawableFeature, rng: Rng) -> Split:
     """A random test of a feature that leaves records on both sides."""
-    return grids.split(drawable.feature, _left_by_mass(grids, drawable, rng))
-
-
-def _left_by_mass(grids: Grids, drawable: DrawableFeature, rng: Rng) -> BoolArray:
     n_bins = len(drawable.mass)
     if grids.grid(drawable.feature).kind is not ColumnKind.NUMERIC:
         left = random_half(n_bins, np.arange(n_bins - 1), rng)
@@ -178,7 +174,7 @@ def _left_by_mass(grids: Grids, drawable: DrawableFeature, rng: Rng) -> BoolArra
         far[(below[:-1] <= 0.0) | (below[:-1] >= below[-1])] = np.inf  # one side would be empty
         left = np.arange(n_bins) <= np.argmin(far)
     left[-1] = rng.random() < 0.5
-    return left
+    return grids.split(drawable.feature, left)
 
 
 def oblivious_tree(names: Sequence[str], tests: Sequence[Split]) -> Tree:

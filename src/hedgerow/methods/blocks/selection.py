@@ -69,21 +69,15 @@ class SelectionRules:
 
     def candidates(self, region: Region) -> tuple[Split, ...]:
         """Splits with a reachable cell on both sides, by the path alone, not by rows."""
-        reach = self._reach(region)
+        grids, reach = self.grids.schema.grids, self.grids.reach(region)
+        cells = {
+            g.feature: r.cells & (1 << g.n_cells) - 1 for g, r in zip(grids, reach, strict=True)
+        }
         return tuple(
             s
             for s in self.splitting_class
-            if reach[s.feature] & s.left and reach[s.feature] & ~s.left
+            if cells[s.feature] & s.left and cells[s.feature] & ~s.left
         )
-
-    def _reach(self, region: Region) -> dict[str, int]:
-        """Per feature, the cells that the path leaves open, as bits."""
-        reach = {g.feature: (1 << g.n_cells) - 1 for g in self.grids.schema.grids}
-        for step in region:
-            if isinstance(step.test, Split):
-                left = step.test.left
-                reach[step.test.feature] &= left if step.outcome == 0 else ~left
-        return reach
 
     def sides(self, node: Node, splits: tuple[Split, ...], fraction: Fraction) -> SumQuery:
         """Class counts on both sides of each split: a record is on one side of every split."""
