@@ -145,7 +145,7 @@ def _choices(
     group = [(k, c) for k, f in enumerate(fits) for c in f.chosen if c.query.mechanism is law]
     if not group:
         return None, lost
-    measured, at_least = choices.sharpness([choice for _, choice in group], ERROR)
+    estimate, at_least = choices.sharpness([choice for _, choice in group], ERROR)
     most = at_least if at_least > ROUNDING else 0.0
     for k, choice in group:
         if len(choice.others):
@@ -153,7 +153,7 @@ def _choices(
             most = max(most, float(losses.max()) / float(fits[k].study.cost(choice.query)))
             lost[k] += losses
     numbers = sum(len(choice.selections) for _, choice in group)
-    noise = 1.0 / measured if measured else math.inf
+    noise = 1.0 / estimate if estimate else math.inf
     return KindOfRelease(choices.LAW_WORDS[law], numbers, noise, most), lost
 
 
