@@ -152,7 +152,13 @@ def selection_epsilon(
     is_bounded_range = Mechanism(chooser) is Mechanism.EXPONENTIAL
     if measure is Measure.PURE:
         return cost
-    epsilon = max(_pure_of_mu_squared(cost), _pure_among_sums(cost, remainder))
+    ctx, half = context(), context().sqrt(real(cost)) / 2
+    epsilon = rounding.rounded_down(ctx.log(ctx.ncdf(half) / ctx.ncdf(-half)))
+    if remainder:
+        # In convex order, the likelihood ratio of the selection, times that of the remaining
+        # Gaussian noise, is below the ratio of both as Gaussian noise.
+        square = cost * remainder / (cost + remainder)
+        epsilon = max(epsilon, rounding.rounded_down(ctx.sqrt(real(square))))
     return (2 if is_bounded_range else 1) * epsilon
 
 
@@ -178,24 +184,6 @@ def _check_positive(cost: Fraction) -> None:
         raise ParameterError(
             f"a release that costs {cost} cannot say anything; give it a fraction > 0."
         )
-
-
-def _pure_of_mu_squared(mu_squared: Fraction) -> Fraction:
-    """The inverse of `_mu_squared_of_pure`: the largest epsilon that costs mu^2, rounded down."""
-    half = context().sqrt(real(mu_squared)) / 2
-    return rounding.rounded_down(context().log(context().ncdf(half) / context().ncdf(-half)))
-
-
-def _pure_among_sums(mu_squared: Fraction, remainder: Fraction) -> Fraction:
-    """The largest epsilon if `remainder` is left after the selection, rounded down.
-
-    In convex order, the likelihood ratio of the selection, times that of the remaining Gaussian
-    noise, is below the ratio of both as Gaussian noise.
-    """
-    if not remainder:
-        return NOTHING
-    square = mu_squared * remainder / (mu_squared + remainder)
-    return rounding.rounded_down(context().sqrt(real(square)))
 
 
 def _mu_squared_of_pure(epsilon: Fraction) -> Fraction:

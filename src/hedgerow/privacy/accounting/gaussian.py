@@ -42,7 +42,13 @@ def variance_for(mu_squared: Fraction) -> Fraction:
         raise ParameterError(
             f"a cost of {float(mu_squared)} allows no finite noise; use a fraction > 0."
         )
-    guess = _by_series(mu_squared) if mu_squared <= _series(ONE) else _by_center(mu_squared)
+    if mu_squared <= _series(ONE):
+        w = float(mu_squared)
+        for _ in range(20):
+            w = float(mu_squared) / (1 + w * (1 / 12 + w * (13 / 1440 + w / 750)))
+        guess = 1 / Fraction(w)
+    else:
+        guess = _by_center(mu_squared)
     sigma2 = rounding.short_above(guess, VARIANCE_BITS)
     while not _affords(mu_squared, sigma2):
         sigma2 = rounding.short_above(sigma2 * (1 + Fraction(1, 1 << 30)), VARIANCE_BITS)
@@ -52,13 +58,6 @@ def variance_for(mu_squared: Fraction) -> Fraction:
 def _series(w: Fraction) -> Fraction:
     """Upper bound on mu^2 at sigma^2 = 1 / w, for w <= 1: all terms of the series are positive."""
     return w * (1 + w * (Fraction(1, 12) + w * (Fraction(13, 1440) + w / 750)))
-
-
-def _by_series(mu_squared: Fraction) -> Fraction:
-    target = w = float(mu_squared)
-    for _ in range(20):
-        w = target / (1 + w * (1 / 12 + w * (13 / 1440 + w / 750)))
-    return 1 / Fraction(w)
 
 
 def _by_center(mu_squared: Fraction) -> Fraction:

@@ -266,10 +266,8 @@ def advantage(measure: Measure, cost: Cost, more_delta: Fraction = Fraction(0)) 
     if cost == math.inf:
         return 1.0
     ctx, amount = context(), real(Fraction(cost))
-    if measure is Measure.PURE:
-        return _bound(ctx.tanh(amount / 2), more_delta)
-    _check(measure)
-    return _bound(ctx.erf(ctx.sqrt(amount / 8)), more_delta)
+    is_pure = _is_pure(measure)
+    return _bound(ctx.tanh(amount / 2) if is_pure else ctx.erf(ctx.sqrt(amount / 8)), more_delta)
 
 
 def found_at(
@@ -282,19 +280,19 @@ def found_at(
     if cost == math.inf:
         return 1.0
     ctx, amount, alarms = context(), real(Fraction(cost)), real(false_positives)
-    if measure is Measure.PURE:
+    if _is_pure(measure):
         ratio = ctx.exp(amount)
         return _bound(min(ratio * alarms, 1 - (1 - alarms) / ratio), more_delta)
-    _check(measure)
     quantile = -ctx.sqrt(2) * ctx.erfinv(1 - 2 * alarms)
     return _bound(ctx.ncdf(quantile + ctx.sqrt(amount)), more_delta)
 
 
-def _check(measure: Measure) -> None:
-    if measure is not Measure.GDP:
+def _is_pure(measure: Measure) -> bool:
+    if measure is Measure.ZCDP:
         raise ParameterError(
             f"no meaning is derived for {measure.value}; use epsilon or mu squared."
         )
+    return measure is Measure.PURE
 
 
 def _bound(number: Real, more_delta: Fraction) -> float:

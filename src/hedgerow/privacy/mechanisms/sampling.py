@@ -203,16 +203,11 @@ def table_of(law: Law) -> LawTable:
             break
     # Of the values below the first 2^-64 one entry stays, so that the word 0 is a tie.
     surplus = max(0, bisect_right(thresholds, 0) - 1)
-    return _with_guide(law, lowest + surplus, np.array(thresholds[surplus:], np.uint64))
-
-
-def _with_guide(law: Law, lowest: int, thresholds: Words) -> LawTable:
-    low, high = _GUIDE_BITS
-    bits = min(max(len(thresholds).bit_length() + _MORE_GUIDE_BITS, low), high)
-    shift = WORD_BITS - bits
-    first_words = np.arange(2**bits, dtype=np.uint64) << np.uint64(shift)
-    guide = np.searchsorted(thresholds, first_words, side="right").astype(np.int32)
-    return LawTable(law, lowest, thresholds, guide, shift)
+    table, (low, high) = np.array(thresholds[surplus:], np.uint64), _GUIDE_BITS
+    bits = min(max(len(table).bit_length() + _MORE_GUIDE_BITS, low), high)
+    first_words = np.arange(2**bits, dtype=np.uint64) << np.uint64(WORD_BITS - bits)
+    guide = np.searchsorted(table, first_words, side="right").astype(np.int32)
+    return LawTable(law, lowest + surplus, table, guide, WORD_BITS - bits)
 
 
 def total_variation_of(law: Law) -> Fraction:

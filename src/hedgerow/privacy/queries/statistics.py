@@ -53,7 +53,10 @@ class Phrase:
 
     def said(self, **instead: str) -> str:
         """The text; `instead` replaces a counted noun, for example by names."""
-        nouns = {noun: _count_words(noun, low, high) for noun, low, high in self.counts}
+        nouns = {
+            noun: f"{low if low == high else f'{low} to {high}'} {noun}{'' if high == 1 else 's'}"
+            for noun, low, high in self.counts
+        }
         return self.pattern.format(**nouns | instead)
 
     def then(self, other: Phrase) -> Phrase:
@@ -74,11 +77,6 @@ def _widen_counts(first: Phrase, second: Phrase) -> Phrase:
         for (noun, low, high), (_, low2, high2) in zip(first.counts, second.counts, strict=True)
     )
     return Phrase(first.pattern, tuple(counts))
-
-
-def _count_words(noun: str, low: int, high: int) -> str:
-    number = f"{low}" if low == high else f"{low} to {high}"
-    return f"{number} {noun}" if high == 1 else f"{number} {noun}s"
 
 
 def counting(noun: str, count: int) -> tuple[str, int, int]:
@@ -544,9 +542,20 @@ def loss_incompatibility(loss: Loss, schema: Schema) -> str | None:
         case FirstOrder():
             return loss_incompatibility(loss.loss, schema)
         case OddsLoss():
-            return _misfit_of_odds(loss, schema)
+            if len(loss.odds) != len(loss.edges):
+                return f"{len(loss.odds)} odds came for {len(loss.edges)} times"
+            rising = all(a <= b for a, b in pairwise((0.0, *loss.odds)))
+            if not rising or not all(odds <= MOST_ODDS for odds in loss.odds):
+                return "odds of an event fall with time, or are too large"
+            return _misfit_of_times(loss.edges, schema)
         case SquaredLoss():
-            return no_target(schema) or _squares_incompatibility(loss, schema)
+            if (reason := no_target(schema)) is not None:
+                return reason
+            if not 0.0 < loss.weight <= 1.0:
+                return f"the weight {loss.weight} of a record is not between 0 and 1"
+            if not 0.0 < loss.clip <= loss.high - loss.low:
+                return f"residuals clipped at {loss.clip} are not within the range"
+            return _not_within(loss.low, loss.high, schema)
     return f"there is no loss {type(loss).__name__}"
 
 
@@ -557,24 +566,6 @@ def _misfit_of_times(edges: tuple[float, ...], schema: Schema) -> str | None:
     if not edges or not edges[0] > 0.0 or not edges[-1] <= survival.horizon:
         return "edges of time do not lie between 0 and the horizon"
     return find_disorder(edges)
-
-
-def _misfit_of_odds(loss: OddsLoss, schema: Schema) -> str | None:
-    if len(loss.odds) != len(loss.edges):
-        return f"{len(loss.odds)} odds came for {len(loss.edges)} times"
-    rising = all(a <= b for a, b in pairwise((0.0, *loss.odds)))
-    if not rising or not all(odds <= MOST_ODDS for odds in loss.odds):
-        return "odds of an event fall with time, or are too large"
-    return _misfit_of_times(loss.edges, schema)
-
-
-def _squares_incompatibility(loss: SquaredLoss, schema: Schema) -> str | None:
-    if not 0.0 < loss.weight <= 1.0:
-        return f"the weight {loss.weight} of a record is not between 0 and 1"
-    width = loss.high - loss.low
-    if not 0.0 < loss.clip <= width:
-        return f"residuals clipped at {loss.clip} are not within the range"
-    return _not_within(loss.low, loss.high, schema)
 
 
 def _incompatibility_at(loss: Loss, at: Additive, schema: Schema) -> str | None:
