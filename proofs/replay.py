@@ -59,7 +59,6 @@ from hedgerow.privacy.mechanisms.sampling import (  # noqa: E402
     WORD_BITS,
     Digit,
     Gaussian,
-    HalfGaussian,
     Law,
     Polya,
     draw_entries,
@@ -377,7 +376,7 @@ def noise(draw: random.Random, count: int = 200) -> Iterator[str]:
 RATES, SHARES = (Fraction(7), Fraction(5, 2)), (1, 2, 5)
 DIGITS = [Digit(rate, base) for rate, base in ((Fraction(1, 9), 16), (Fraction(1, 2**7), 32))]
 POLYAS = [Polya(*parts) for parts in product(RATES, SHARES)]
-WIDTHS = [kind(v) for kind in (Gaussian, HalfGaussian) for v in (Fraction(1, 30), Fraction(5, 3))]
+WIDTHS = [Gaussian(v, h) for h in (False, True) for v in (Fraction(1, 30), Fraction(5, 3))]
 
 
 class Given:

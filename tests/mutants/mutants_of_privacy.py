@@ -252,8 +252,8 @@ REMAINDERS: Final = (
     Mutant(
         "a selection is priced as if the remainder had no end",
         "privacy/accounting/conversions.py",
-        "square = mu_squared * remainder / (mu_squared + remainder)",
-        "square = mu_squared",
+        "square = cost * remainder / (cost + remainder)",
+        "square = cost",
         "privacy/test_conversions.py"
         "::test_a_selection_among_sums_is_below_the_noise_that_it_is_priced_as[1.0-1.0]",
     ),

@@ -103,15 +103,15 @@ STUDY: Final = (
     Mutant(
         "the slack counts the draws of one site",
         "privacy/study.py",
-        "sampling_distance = self.n_sites * size * _total_variation(self.site_law(query))",
-        "sampling_distance = size * _total_variation(self.site_law(query))",
+        "distance = self.n_sites * size * _total_variation(self.site_law(query))",
+        "distance = size * _total_variation(self.site_law(query))",
         SLACK,
     ),
     Mutant(
         "the slack counts one draw of each site",
         "privacy/study.py",
-        "sampling_distance = self.n_sites * size * _total_variation(self.site_law(query))",
-        "sampling_distance = self.n_sites * _total_variation(self.site_law(query))",
+        "distance = self.n_sites * size * _total_variation(self.site_law(query))",
+        "distance = self.n_sites * _total_variation(self.site_law(query))",
         SLACK,
     ),
     Mutant(
@@ -125,15 +125,15 @@ STUDY: Final = (
     Mutant(
         "records per person are not in the study's hash",
         "privacy/declaration.py",
-        "declaration_fields = fields(Declaration)\n",
-        "declaration_fields = [f for f in fields(Declaration) if f.name != 'records_per_person']\n",
+        "for field_ in fields(Declaration)\n    }",
+        "for field_ in fields(Declaration)\n        if field_.name != 'records_per_person'\n    }",
         "privacy/test_study.py::test_everything_that_was_approved_is_in_the_hash",
     ),
     Mutant(
         "keys of the sites are not in the study's hash",
         "privacy/declaration.py",
-        "declaration_fields = fields(Declaration)\n",
-        "declaration_fields = [f for f in fields(Declaration) if f.name != 'sites']\n",
+        "for field_ in fields(Declaration)\n    }",
+        "for field_ in fields(Declaration)\n        if field_.name != 'sites'\n    }",
         "privacy/test_study.py::test_no_field_of_a_study_is_left_out_of_its_hash",
     ),
     Mutant(

@@ -15,7 +15,6 @@ from hedgerow.errors import ParameterError
 from hedgerow.privacy.accounting.guarantee import (
     Drawn,
     Guarantee,
-    Neighbors,
     Protected,
     Unit,
     add_guarantees,
@@ -122,8 +121,6 @@ def test_other_units_do_not_add_up(a, b):
 
 def test_of_labels_and_of_whole_records_nothing_is_kept_together():
     """Features lie open by one of them, so that the record is not protected by both."""
-    assert LABEL.neighbors is Neighbors.OTHER_LABELS
-    assert RECORD.neighbors is Neighbors.ONE_MORE
     assert add_guarantees(LABEL, RECORD).epsilon == math.inf
     assert add_guarantees(LABEL, RECORD).protected is Protected.NOTHING
     assert add_guarantees(LABEL, LABEL).summary == "epsilon = 2, delta = 0"

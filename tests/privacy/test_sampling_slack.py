@@ -31,7 +31,6 @@ from hedgerow.privacy.mechanisms.sampling import (
     LAW_BITS,
     Digit,
     Gaussian,
-    HalfGaussian,
     Polya,
     table_of,
     total_variation,
@@ -155,7 +154,7 @@ LAWS = [
     Polya(Fraction(1, 40), 1000),
     Digit(Fraction(1, 2**40), 1024),
     Digit(Fraction(1, 7), 16),
-    HalfGaussian(Fraction(300)),
+    Gaussian(Fraction(300), is_half=True),
     Gaussian(Fraction(1, 9)),
     Gaussian(Fraction(1000, 3)),
 ]

@@ -69,8 +69,6 @@ class KindOfRelease:
 
 @dataclass(frozen=True)
 class AuditVerdict:
-    """The result of an audit."""
-
     claimed: float
     delta: float
     white_box: float

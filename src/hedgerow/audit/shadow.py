@@ -163,7 +163,6 @@ def budget_of(measure: str, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def epsilon_of_spent(measure: str, spent: Fraction, delta: Fraction) -> float:
-    """The epsilon of what was spent."""
     if measure == "pure" or spent == 0:
         return float(spent)
     ctx = _context()
@@ -201,7 +200,6 @@ def _guaranteed_law(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
 
 
 def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) -> Amount:
-    """The loss by a change of these norms under noise of this law."""
     honest_law = _guaranteed_law(law, terms)
     if honest_law is None or l1 == 0:
         return math.inf if l1 else Fraction(0)
@@ -228,7 +226,6 @@ def loss_of_range(choice: Selection, units: int, terms: Terms) -> Amount:
 
 
 def loss_of_release(release: SiteRelease, terms: Terms) -> Amount:
-    """The loss of the record by one release."""
     if isinstance(release, NoisySum):
         l1, l2_squared, _ = _norms(release.moved)
         return max(loss_of_norms(law, l1, l2_squared, terms) for law in release.laws or (None,))

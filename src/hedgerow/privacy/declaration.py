@@ -63,8 +63,6 @@ def object_schema(properties: Mapping[str, Any], required_names: list[str]) -> d
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """One entry of a table of the study file."""
-
     rule: Rule
     words: str = ""
     todo: str = ""

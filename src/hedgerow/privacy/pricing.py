@@ -139,7 +139,6 @@ def entry_charges(study: Study) -> list[Charge]:
 
 # Words of queries.
 def phrase_of(query: Query) -> Phrase:
-    """The description of a query without its records."""
     match query:
         case SumQuery():
             return query.statistic.words.then(query.by.words)
@@ -222,7 +221,6 @@ NO_MECHANISM = "none"
 
 
 def mechanism_of(query: Query, study: Study) -> str:
-    """The mechanism that protects the answer to a query."""
     if study.dp_model in (DPModel.NONE, DPModel.LABEL):
         return NO_MECHANISM
     if isinstance(query, SelectQuery | LocalSelection):

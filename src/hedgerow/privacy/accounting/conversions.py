@@ -42,7 +42,6 @@ WEAK_DELTA_WORDS = (
 
 
 def check_guarantee(epsilon: Fraction, delta: Fraction) -> None:
-    """Refuses numbers without a meaningful guarantee."""
     if not is_epsilon(exact(epsilon, "epsilon")):
         raise ParameterError(f"epsilon is {shown_value(epsilon)}; use {GUARANTEES}.")
     if not is_delta(exact(delta, "delta")):

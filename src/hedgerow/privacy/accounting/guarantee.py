@@ -34,13 +34,6 @@ class Protected(Enum):
     NOTHING = "nothing"
 
 
-class Neighbors(Enum):
-    """How neighboring data sets differ."""
-
-    ONE_MORE = "one of them has the records of one unit more"
-    OTHER_LABELS = "the labels of one unit are others"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """The unit of privacy: one record, or one person with up to `most` records.
@@ -87,11 +80,6 @@ class Guarantee:
                 f"a guarantee has epsilon {self.epsilon} and protects {self.protected.value!r}; "
                 "an infinite one protects nothing, and no other does."
             )
-
-    @property
-    def neighbors(self) -> Neighbors:
-        is_label = self.protected is Protected.LABEL
-        return Neighbors.OTHER_LABELS if is_label else Neighbors.ONE_MORE
 
     @property
     def numbers(self) -> tuple[float, float]:
@@ -154,7 +142,7 @@ def reason_not_apart(first: Guarantee, second: Guarantee) -> str | None:
         return "the records of both were not drawn apart by the same secret draws"
     if first_sample.parts & second_sample.parts:
         return "both were released of the same part of the records"
-    if Neighbors.OTHER_LABELS in (first.neighbors, second.neighbors):
+    if Protected.LABEL in (first.protected, second.protected):
         return "a record with another label may be drawn into another part"
     if first.unit.most > 1 and not first_sample.by_person:
         return "a person with several records may have some of them in each part"
@@ -175,7 +163,6 @@ def _combine(a: Guarantee, b: Guarantee, of: Callable[[Any, Any], Any]) -> Guara
 
 
 def check_one_unit(*units: Unit) -> None:
-    """Raises unless all guarantees are to the same unit."""
     if len(set(units)) > 1:
         first, second = list(dict.fromkeys(units))[:2]
         raise ParameterError(

@@ -304,7 +304,6 @@ class SqliteLedger:
             )
 
     def _anchored_heads(self) -> dict[int, bytes]:
-        """Every head that the anchor has recorded."""
         heads = self._anchor.heads() if self._anchor else {}
         return {seq: head for seq, head in heads.items() if seq}
 
@@ -406,7 +405,6 @@ class Table:
         self._store.execute(f"DELETE FROM {self._name}{_condition(where)}", *where.values())
 
     def check(self) -> None:
-        """Verifies every row."""
         self.rows()
 
     def _check_row(self, row: Row) -> Row:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from itertools import accumulate, chain
+from itertools import accumulate
 from math import isqrt
 from typing import Final, Protocol
 
@@ -113,34 +113,21 @@ class Digit:
 
 
 @dataclass(frozen=True, slots=True)
-class HalfGaussian:
-    """P(k) proportional to exp(-k^2 / (2 sigma2)) for k >= 0."""
-
-    sigma2: Fraction
-
-    def probabilities(self) -> tuple[int, Iterator[int]]:
-        weights = gaussian_weights(self.sigma2)
-        total = sum(weights)
-        return 0, (w * LAW_ONE // total for w in weights)
-
-    def entries(self) -> int:
-        return len(gaussian_weights(self.sigma2))
-
-
-@dataclass(frozen=True, slots=True)
 class Gaussian:
-    """P(k) proportional to exp(-k^2 / (2 sigma2)) for every integer k."""
+    """P(k) proportional to exp(-k^2 / (2 sigma2)) for every integer k, or for k >= 0."""
 
     sigma2: Fraction
+    is_half: bool = False
 
     def probabilities(self) -> tuple[int, Iterator[int]]:
         weights = gaussian_weights(self.sigma2)
-        both = chain(reversed(weights), weights[1:])
-        total = 2 * sum(weights) - weights[0]
-        return 1 - len(weights), (w * LAW_ONE // total for w in both)
+        both = weights if self.is_half else weights[:0:-1] + weights
+        total = sum(both)
+        return len(weights) - len(both), (w * LAW_ONE // total for w in both)
 
     def entries(self) -> int:
-        return 2 * len(gaussian_weights(self.sigma2)) - 1
+        sides = len(gaussian_weights(self.sigma2))
+        return sides if self.is_half else 2 * sides - 1
 
 
 def gaussian_weights(sigma2: Fraction) -> list[int]:
@@ -353,10 +340,10 @@ def _surely_kept(sigma2: Fraction) -> Words:
 
 
 @lru_cache(maxsize=64)
-def _coarse(sigma2: Fraction) -> tuple[int, HalfGaussian]:
+def _coarse(sigma2: Fraction) -> tuple[int, Gaussian]:
     """Bits of the fine part, and the law of the coarse part.
 
     At most 26 bits, so that they, a sign and a coin share one word.
     """
     fine_bits = (isqrt(int(sigma2)) // _STEPS_PER_SIGMA).bit_length() - 1
-    return fine_bits, HalfGaussian(sigma2 / 4**fine_bits)
+    return fine_bits, Gaussian(sigma2 / 4**fine_bits, is_half=True)

@@ -64,7 +64,6 @@ class Scoring:
         return self._reach_of_score + self.balance
 
     def incompatibility(self, schema: Schema) -> str | None:
-        """Why rows under this schema have no such score; None if they have."""
         if self.score is Score.SQUARED_ERROR and schema.target is None:
             return "the rows have no numeric target"
         if self.score in (Score.GINI, Score.ENTROPY) and schema.classes is None:
@@ -134,7 +133,6 @@ class Thresholds:
         return Split(self.feature, self.grid, left if self.also is None else left | 1 << self.also)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot be split this way; None if they can."""
         return fits_once(self, schema, _thresholds_incompatibility)
 
 
@@ -189,7 +187,6 @@ class _Choice:
         return n_candidates(self.splits)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot answer this query; None if they can."""
         if not self.splits:
             return "no candidate was named"
         reasons = (_candidate_incompatibility(some, schema) for some in self.splits)

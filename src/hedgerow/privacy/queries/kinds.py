@@ -36,11 +36,9 @@ class SumQuery:
         return (self.by.groups, self.by.n_cells, self.statistic.channels)
 
     def sensitivity(self, unit: int) -> Sensitivity:
-        """The sensitivity to one record, in units."""
         return self.statistic.bound(unit).repeat(self.by.groups)
 
     def incompatibility(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot answer this query; None if they can."""
         return (
             region_incompatibility(self.region, schema)
             or self.statistic.incompatibility(schema)
@@ -67,11 +65,9 @@ class BoundQuery:
         return (len(self.features),)
 
     def sensitivity(self, unit: int) -> Sensitivity:
-        """The sensitivity to one record, in units."""
         return Sensitivity(unit, unit**2, unit).repeat(len(self.features))
 
     def incompatibility(self, schema: Schema) -> str | None:
-        """Why rows under this schema cannot answer this query; None if they can."""
         if schema.classes is None:
             return "the rows have no classes"
         return (
