@@ -8,7 +8,7 @@ rest is made whenever the site is built and not tracked; its sources `tests/muta
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,6 +20,7 @@ import hedgerow as hr  # noqa: E402
 from benchmarks import network_page  # noqa: E402
 from benchmarks import page as speed_page  # noqa: E402
 from docs import make_cards, make_formats, make_methods, make_pictures, make_tables  # noqa: E402
+from hedgerow.methods import consul, wang  # noqa: E402
 from hedgerow.methods.registry import (  # noqa: E402
     PaperMethod,
     paper_departures,
@@ -55,6 +56,13 @@ DEPARTURES = """
 
 What differs from each paper. A repair that has a switch is off under the paper's names; one that
 has none says why."""
+THEOREMS = """
+## Theorems that compute
+
+The papers' utility theorems are functions, with the constants of their proofs. At realistic sizes:
+
+| theorem | bounds | is | known without it | says |
+|---|---|---|---|---|"""
 BEGIN, END = "<!-- papers: made by docs/make_pages.py -->\n", "<!-- end of papers -->\n"
 
 
@@ -67,7 +75,52 @@ def with_papers(page: str) -> str:
 def papers_table() -> str:
     rows = [f"| {m.title} | {m.name} | `{m.line}` | {_measured(m)} |" for m in paper_table()]
     lists = [f"\n### {title}\n\n{_departures(paper)}" for paper, title in paper_titles().items()]
-    return "\n".join([PAPERS_HEAD, "|---|---|---|---|", *rows, DEPARTURES, *lists, ""])
+    parts = [PAPERS_HEAD, "|---|---|---|---|", *rows, DEPARTURES, *lists, THEOREMS, *_theorems()]
+    return "\n".join([*parts, ""])
+
+
+def _theorems() -> Iterator[str]:
+    """What each bound is, beside what holds anyway; a bound that is no better says nothing."""
+    whole = wang.rows_needed(0.25, 0.25, 4, 8.0, 0.05, 100)
+    one = wang.rows_for_split(0.05, 0.5, 0.05, 100)
+    counts = wang.rows_for_split(0.05, 0.5, 0.05, 100, sites=5, noisy_counts=True)
+    uneven, even = (consul.excess_squared_error(1000, t, 0.5, 0.5) for t in (100, 500))
+    leaf, median = consul.accuracy_loss(50, 0.5, 0.7), consul.balance_probability(0.6, 0.02)
+    for theorem, what, bound, known, is_better in (
+        (
+            "Wang 3, `rows_needed`",
+            "rows for a tree of 4 splits, epsilon 8",
+            whole,
+            1e6,
+            whole < 1e6,
+        ),
+        ("14, `rows_for_split`", "rows for one split, epsilon .5", one, 1e6, one < 1e6),
+        ("15", "the same over 5 sites", counts, 1e6, counts < 1e6),
+        (
+            "Consul 1, `excess_squared_error`",
+            "squared error lost, 1,000 rows, 100 on a side",
+            uneven,
+            250.0,
+            uneven < 250,
+        ),
+        ("1", "the same, 500 on each side", even, 250.0, even < 250),
+        (
+            "2, `accuracy_loss`",
+            "accuracy lost in leaves of 50 rows, epsilon .5",
+            leaf,
+            0.4,
+            leaf < 0.4,
+        ),
+        (
+            "3, `balance_probability`",
+            "chance of an even median, epsilon .02",
+            median,
+            0.6,
+            median > 0.6,
+        ),
+    ):
+        says = "something" if is_better else "nothing"
+        yield f"| {theorem} | {what} | {bound:.3g} | {known:.3g} | {says} |"
 
 
 def _departures(paper: str) -> str:
