@@ -134,9 +134,8 @@ class PublishedSaving(Method):
             return true_cost * level + (true_cost - 1) * node.unspent
 
         for_each = self.bounds_fraction / true_cost
-        bounds_of = histograms.ask_bounds(rules.grids, lambda features: for_each)
         choose = histograms.by_bounds(
-            rules, all_features(p), fraction_at, p * for_each, 1, bounds_of
+            rules, all_features(p), fraction_at, p * for_each, 1, lambda features: for_each
         )
         ends = leaves.by_query(counts, lambda node: self.leaf_fraction)
         plan = TreePlan(choose, self.max_depth, ends)

@@ -18,7 +18,7 @@ from hedgerow.methods.blocks.builder import Evidence, Node
 from hedgerow.methods.blocks.curves import ROUNDS as STACKING_ROUNDS
 from hedgerow.methods.blocks.flow import run, watch_first_round
 from hedgerow.methods.blocks.greedy_trees import SideSums, SplitRules, every_cut, one_random_cut
-from hedgerow.methods.blocks.iterative_hessian import even_runs, runs_of
+from hedgerow.methods.blocks.iterative_hessian import even_starts, starts_of
 from hedgerow.methods.blocks.newton_steps import PublishedSteps
 from hedgerow.methods.blocks.tables import Tables
 from hedgerow.methods.boosting_classes import SmoothedBoost
@@ -349,14 +349,14 @@ def test_hessians_are_those_of_the_model_so_far_and_each_round_refines_the_last(
     assert [len(q.statistic.at.trees) for q in asked] == [0, 1, 2]
     assert len({q.by.binning for q in asked}) == S
     schema = fed.schema
-    assert runs_of(schema, asked[0].by.binning, 0) == even_runs(schema.grids[0], 8)
+    assert starts_of(schema, asked[0].by.binning, 0) == even_starts(schema.grids[0], 8)
 
 
 def test_histogram_trees_move_their_bins_from_tree_to_tree():
     _, fed = counted(n_estimators=4, split="histogram", **REFINED, n_bins=8)
     by_tree = {len(q.statistic.at.trees): q.by.binning for q in fed.asked}
     assert len(set(by_tree.values())) == 4
-    assert runs_of(fed.schema, by_tree[0], 0) == even_runs(fed.schema.grids[0], 8)
+    assert starts_of(fed.schema, by_tree[0], 0) == even_starts(fed.schema.grids[0], 8)
 
 
 def test_refined_bins_are_finer_where_hessians_are():
@@ -366,7 +366,7 @@ def test_refined_bins_are_finer_where_hessians_are():
     ends = (grid.low, *grid.edges, grid.high)
 
     def low(binning):
-        return sum(ends[end] <= 0.1 for _, end in runs_of(fed.schema, binning, 0))
+        return sum(ends[end] <= 0.1 for end in starts_of(fed.schema, binning, 0)[1:])
 
     assert low(fed.binnings[0]) < low(fed.binnings[-1])
 

@@ -252,29 +252,21 @@ class HistogramTree(Method):
         if not self.budget_saving:
             return histograms.by_histogram(rules, features, self._node_fraction)
         honest = self._honest(rules.grids.n_features)
+        share = exact(self.bounds_fraction)
+        published = share / PUBLISHED_SENSITIVITY
         return histograms.by_bounds(
             rules,
             features,
             lambda node: self._node_fraction(node) / honest,
-            exact(self.bounds_fraction),
+            share,
             self.chunk,
-            self._bounds(rules.grids, noise_model),
+            lambda p: share / p if self.accounting == "corrected" else published,
+            noise_model if self.accounting == "released" else None,
         )
 
     def _honest(self, p: int) -> Fraction:
         shares = exact(self.leaf_fraction), exact(self.bounds_fraction)
         return honest_factor(self.accounting, p, self.max_depth, *shares)
-
-    def _bounds(self, grids: Grids, noise_model: NoiseModel) -> histograms.BoundFlow:
-        fraction = exact(self.bounds_fraction)
-        published_fraction = fraction / PUBLISHED_SENSITIVITY
-        match self.accounting:
-            case "corrected":
-                return histograms.ask_bounds(grids, lambda p: fraction / p)
-            case "published":
-                return histograms.ask_bounds(grids, lambda p: published_fraction)
-            case "released":
-                return histograms.bounds_of_zero(grids, lambda p: published_fraction, noise_model)
 
     def _node_fraction(self, node: Node) -> Fraction:
         """Levels divide equally what the leaves do not get."""

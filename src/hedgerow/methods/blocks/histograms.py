@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,7 +22,7 @@ from hedgerow.methods.blocks.tables import (
 from hedgerow.methods.constants import constant
 from hedgerow.privacy.queries import BoundQuery, Cells, Statistic
 from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
-from hedgerow.schema.candidates import CandidateBlock, FeatureDraw, Grids
+from hedgerow.schema.candidates import FeatureDraw, Grids
 
 PATIENCE = constant(2.0, unit="deviations")
 """Deviations of noise by which a node must look empty, or of one class."""
@@ -87,38 +87,29 @@ class HistogramRules:
 
     def best(self, tables: Tables) -> BestCandidate:
         """The smallest impurity of the children over all features; ties go to the lower feature."""
-        families = self.grids.families(tables.features)
-        sides = [self._sides(tables, family) for family in families]
-        left, right = (np.concatenate(side) for side in zip(*sides, strict=True))
-        impurity, mass = self._scores(left, right)
-        if tables.reachable is not None:
-            impurity = np.where(self._has_two_sides(tables, families), impurity, np.inf)
-        smallest = impurity.min()
+        families, lefts, rights, two_sided = self.grids.families(tables.features), [], [], []
+        for family in families:
+            width = family.left_sets.shape[1]
+            histograms = tables.values[family.positions, :width]  # (g, B, C)
+            left = left_masses(histograms, family.left_sets)  # (g, k, C)
+            lefts.append(left.reshape(-1, left.shape[2]))
+            rights.append((histograms.sum(axis=1)[:, None, :] - left).reshape(-1, left.shape[2]))
+            if tables.reachable is not None:
+                is_used = tables.is_used[family.positions, :width]
+                two_sided.append(family.has_two_sides(is_used).reshape(-1))
+        impurity, mass = self._scores(np.concatenate(lefts), np.concatenate(rights))
+        if two_sided:
+            impurity = np.where(np.concatenate(two_sided), impurity, np.inf)
+        smallest, starts = impurity.min(), np.cumsum([0, *map(len, lefts)])
         firsts: dict[int, BestCandidate] = {}  # best candidate of each family
         for place in np.flatnonzero(impurity == smallest).tolist():
-            family, feature, candidate = _at(place, tables, families)
-            candidate_score = BestCandidate(feature, candidate, float(smallest), float(mass[place]))
-            firsts.setdefault(family, candidate_score)
-        return min(firsts.values(), key=lambda candidate_score: candidate_score.feature)
-
-    @staticmethod
-    def _sides(tables: Tables, family: CandidateBlock) -> tuple[FloatArray, FloatArray]:
-        """(g k, C) the masses that each candidate of g features sends left and right."""
-        width = family.left_sets.shape[1]
-        histograms = tables.values[family.positions, :width]  # (g, B, C)
-        left = left_masses(histograms, family.left_sets)  # (g, k, C)
-        right = histograms.sum(axis=1)[:, None, :] - left
-        channels = left.shape[2]
-        return left.reshape(-1, channels), right.reshape(-1, channels)
-
-    @staticmethod
-    def _has_two_sides(tables: Tables, families: Sequence[CandidateBlock]) -> BoolArray:
-        """For each candidate, family by family: whether both sides are reachable."""
-        bins_in_use = (tables.is_used[f.positions, : f.left_sets.shape[1]] for f in families)
-        sides_by_family = [
-            f.has_two_sides(bins) for f, bins in zip(families, bins_in_use, strict=True)
-        ]
-        return np.concatenate([sides.reshape(-1) for sides in sides_by_family])
+            number = int(np.searchsorted(starts, place, side="right")) - 1
+            family = families[number]
+            position, k = divmod(place - int(starts[number]), len(family.left_sets))
+            feature = tables.features[family.positions[position]]
+            best = BestCandidate(feature, k, float(smallest), float(mass[place]))
+            firsts.setdefault(number, best)
+        return min(firsts.values(), key=lambda found: found.feature)
 
     def _scores(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(..., C) sides -> the score to minimize, and the children's impurity mass n G.
@@ -177,15 +168,6 @@ class HistogramRules:
         return SplitChoice(split, gain, spent, unspent, evidence)
 
 
-def _at(place: int, tables: Tables, families: Sequence[CandidateBlock]) -> tuple[int, int, int]:
-    """Splits an index over the candidates of all families into family, feature and candidate."""
-    number = 0
-    while place >= (size := len(families[number].positions) * len(families[number].left_sets)):
-        place, number = place - size, number + 1
-    position, candidate = divmod(place, len(families[number].left_sets))
-    return number, tables.features[families[number].positions[position]], candidate
-
-
 def by_histogram(rules: HistogramRules, features: FeatureDraw, fraction_at: FractionAt) -> Chooser:
     """The best split of a node from private histograms of all its features in one query.
 
@@ -207,52 +189,8 @@ def by_histogram(rules: HistogramRules, features: FeatureDraw, fraction_at: Frac
     return choose
 
 
-BoundFlow = Callable[[Node, tuple[int, ...], Fraction, Rng], Flow[tuple[list[float], Fraction]]]
-"""(node, features, budget fraction) -> a lower bound of each feature's impurity, and their cost."""
-
 PartOfEach = Callable[[int], Fraction]
 """Number of features -> the fraction of a node's budget for the bound of one of them."""
-
-
-def ask_bounds(grids: Grids, part_of_each: PartOfEach) -> BoundFlow:
-    """All bounds of a node as one query, charged for all of them, each with sensitivity 1."""
-
-    def bounds(
-        node: Node, features: tuple[int, ...], fraction: Fraction, rng: Rng
-    ) -> Flow[tuple[list[float], Fraction]]:
-        query = _bounds_of(grids, node, features, fraction, part_of_each)
-        return (yield from ask(query)).values.tolist(), query.fraction
-
-    return bounds
-
-
-def bounds_of_zero(grids: Grids, part_of_each: PartOfEach, noise_model: NoiseModel) -> BoundFlow:
-    """Noise around zero, drawn publicly: no record is used, so it is free.
-
-    The code released by Gubler 2023 computes every site's bound as zero.
-    """
-
-    def bounds(
-        node: Node, features: tuple[int, ...], fraction: Fraction, rng: Rng
-    ) -> Flow[tuple[list[float], Fraction]]:
-        yield from ()
-        variance = noise_model.variance(_bounds_of(grids, node, features, fraction, part_of_each))
-        return rng.laplace(0.0, math.sqrt(variance / 2.0), len(features)).tolist(), Fraction(0)
-
-    return bounds
-
-
-def _bounds_of(
-    grids: Grids,
-    node: Node,
-    features: tuple[int, ...],
-    fraction: Fraction,
-    part_of_each: PartOfEach,
-) -> BoundQuery:
-    p = len(features)
-    return BoundQuery(
-        node.region, features, grids.binning, p * rounded_share(fraction * part_of_each(p))
-    )
 
 
 def by_bounds(
@@ -261,7 +199,8 @@ def by_bounds(
     fraction_at: FractionAt,
     bounds_fraction: Fraction,
     chunk: int,
-    bounds_of: BoundFlow,
+    part_of_each: PartOfEach,
+    noise_of_zero: NoiseModel | None = None,
 ) -> Chooser:
     """Asks only for histograms that noisy bounds do not exclude; the rest stays unspent.
 
@@ -269,6 +208,10 @@ def by_bounds(
     the unspent part goes to both children under the additive filter. `chunk` features are queried
     per round: larger chunks mean fewer rounds and smaller savings. Without bounds and with chunk =
     p this is Algorithm 5.
+
+    All bounds of a node are one query, charged for all of them, each with sensitivity 1. With
+    `noise_of_zero` they are noise around zero, drawn publicly, which uses no record and is free: so
+    does the code released with the report.
     """
 
     def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
@@ -277,8 +220,15 @@ def by_bounds(
         if not drawn_features:
             return Stop(unspent=fraction)
         table_fraction = rounded_share(fraction * (1 - bounds_fraction) / len(drawn_features))
-        bounds, for_bounds = yield from bounds_of(node, drawn_features, fraction, rng)
-        lower = dict(zip(drawn_features, bounds, strict=True))
+        p = len(drawn_features)
+        for_bounds = p * rounded_share(fraction * part_of_each(p))
+        query = BoundQuery(node.region, drawn_features, rules.grids.binning, for_bounds)
+        if noise_of_zero is None:
+            bounds = (yield from ask(query)).values
+        else:
+            bounds = rng.laplace(0.0, math.sqrt(noise_of_zero.variance(query) / 2.0), p)
+            for_bounds = Fraction(0)
+        lower = dict(zip(drawn_features, bounds.tolist(), strict=True))
         queue, answered_tables = sorted(drawn_features, key=lower.__getitem__), list[Tables]()
         best: tuple[Tables, BestCandidate] | None = None
         while queue:

@@ -34,8 +34,8 @@ from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
 
-CellRun = tuple[int, int]
-"""Cells from the first to the second, exclusive."""
+Part = tuple[float, int, int]
+"""The mass of a bin, its first cell, and the cell after its last."""
 
 
 @dataclass(frozen=True)
@@ -74,31 +74,29 @@ class HessianCuts(CutPoints):
         free = setting.histograms or not private_bins.numeric_features(setting.schema)
         return 0 if free else self.rounds
 
-    def _weight(self, setting: SplitContext) -> Fraction:
-        """The cost of one round relative to a tree's leaf query with the same noise."""
-        n_features = len(private_bins.numeric_features(setting.schema))
-        if self.full_cost:
-            return Fraction(n_features)
-        ratio = setting.loss.hessian_norms.l2_squared / setting.loss.norms.l2_squared
-        return n_features * ratio.limit_denominator(10_000)
-
-    def _round_fraction(self, setting: SplitContext) -> Fraction:
-        weight = self._weight(setting)
-        n_rounds = self.rounds_for(setting) + self.beside_trees(setting)
-        return weight / (setting.n_estimators + n_rounds * weight)
-
     def fraction(self, setting: SplitContext) -> Fraction:
         n_rounds = self.rounds_for(setting) + self.beside_trees(setting)
         return n_rounds * self._round_fraction(setting) if n_rounds else Fraction(0)
 
+    def _round_fraction(self, setting: SplitContext) -> Fraction:
+        """Of one histogram, whose weight is its cost beside a leaf query with the same noise."""
+        weight = Fraction(len(private_bins.numeric_features(setting.schema)))
+        if not self.full_cost:
+            ratio = setting.loss.hessian_norms.l2_squared / setting.loss.norms.l2_squared
+            weight *= ratio.limit_denominator(10_000)
+        n_rounds = self.rounds_for(setting) + self.beside_trees(setting)
+        return weight / (setting.n_estimators + n_rounds * weight)
+
     def place(self, setting: SplitContext, noise_model: NoiseModel) -> Flow[Binning]:
         """The bins of the first batch."""
-        numeric = private_bins.numeric_features(setting.schema)
-        grids = setting.schema.grids
-        binning = binning_of(setting.schema, {j: even_runs(grids[j], self.n_bins) for j in numeric})
+        schema = setting.schema
+        numeric = private_bins.numeric_features(schema)
+        binning = binning_of(
+            schema, {j: even_starts(schema.grids[j], self.n_bins) for j in numeric}
+        )
         for _ in range(self.rounds_for(setting)):
             masses = yield from self.ask_hessians(setting, binning, setting.start)
-            binning = self.refine(setting.schema, binning, masses)
+            binning = self.refine(schema, binning, masses)
         return binning
 
     def ask_hessians(
@@ -112,83 +110,62 @@ class HessianCuts(CutPoints):
 
     def refine(self, schema: Schema, binning: Binning, masses: Mapping[int, FloatArray]) -> Binning:
         """The bins after one more round of Algorithm 2, for the features with masses."""
-        runs = {j: runs_of(schema, binning, j) for j in private_bins.numeric_features(schema)}
-        for j in runs.keys() & masses.keys():
-            mass = masses[j][: len(runs[j])]
-            runs[j] = refine_runs(schema.grids[j], runs[j], mass, self.n_bins)
-        return binning_of(schema, runs)
+        numeric = private_bins.numeric_features(schema)
+        starts = {j: starts_of(schema, binning, j) for j in numeric}
+        for j in starts.keys() & masses.keys():
+            mass = masses[j][: len(starts[j]) - 1]
+            starts[j] = refine_starts(schema.grids[j], starts[j], mass, self.n_bins)
+        return binning_of(schema, starts)
 
 
-def binning_of(schema: Schema, runs: Mapping[int, list[CellRun]]) -> Binning:
+def starts_of(schema: Schema, binning: Binning, feature: int) -> list[int]:
+    """The first cell of each bin of a number, and the cell after the last, which is `missing`."""
+    bins = np.asarray(binning.bins[feature][: schema.grids[feature].missing])
+    return [0, *(np.flatnonzero(np.diff(bins)) + 1).tolist(), len(bins)]
+
+
+def binning_of(schema: Schema, starts: Mapping[int, list[int]]) -> Binning:
     bins = [tuple(range(g.n_cells)) for g in schema.grids]
-    for j, mine in runs.items():
-        number_bins = [b for b, (first, end) in enumerate(mine) for _ in range(first, end)]
-        bins[j] = (*number_bins, len(mine))
+    for j, mine in starts.items():
+        bins[j] = (*np.repeat(np.arange(len(mine) - 1), np.diff(mine)).tolist(), len(mine) - 1)
     return Binning(tuple(bins))
 
 
-def runs_of(schema: Schema, binning: Binning, feature: int) -> list[CellRun]:
-    """The cells of each bin of a numeric feature, without `missing`."""
-    number_bins = np.asarray(binning.bins[feature][: schema.grids[feature].missing])
-    starts = [0, *(np.flatnonzero(np.diff(number_bins)) + 1).tolist()]
-    return list(zip(starts, [*starts[1:], len(number_bins)], strict=True))
-
-
-def even_runs(grid: Grid, n_bins: int) -> list[CellRun]:
-    """Runs of cells of about equal width."""
+def even_starts(grid: Grid, n_bins: int) -> list[int]:
+    """Bins of about equal width."""
     even_edges = grid.low + (grid.high - grid.low) * np.arange(1, n_bins) / n_bins
     edges = np.array(grid.edges)
     # Edge k separates cell k from cell k + 1.
-    starts = sorted({int(np.argmin(np.abs(edges - w))) + 1 for w in even_edges})
-    return list(zip([0, *starts], [*starts, grid.missing], strict=True))
+    inner = {int(np.argmin(np.abs(edges - w))) + 1 for w in even_edges}
+    return [0, *sorted(inner), grid.missing]
 
 
-def refine_runs(grid: Grid, runs: list[CellRun], mass: FloatArray, n_bins: int) -> list[CellRun]:
-    """Algorithm 2 for one feature: merge light runs to the right, halve heavy ones, fill up."""
-    enough = max(float(mass.sum()), 0.0) / n_bins
-    heavy_runs = list[tuple[float, CellRun]]()
-    first, run_mass = runs[0][0], 0.0
-    for (_, end), m in zip(runs, mass.tolist(), strict=True):
-        run_mass += m
-        if run_mass >= enough or end == grid.missing:
-            heavy_runs.append((run_mass, (first, end)))
-            first, run_mass = end, 0.0
-    halves = [
-        half
-        for run_mass, run in heavy_runs
-        for half in _halves(grid, run_mass, run, run_mass >= enough)
-    ]
-    return [run for _, run in sorted(_fill_up(grid, halves, n_bins), key=lambda h: h[1])]
+def refine_starts(grid: Grid, starts: list[int], mass: FloatArray, n_bins: int) -> list[int]:
+    """Algorithm 2 for one feature: merge light bins to the right, halve heavy ones, fill up."""
+    enough, first, held = max(float(mass.sum()), 0.0) / n_bins, starts[0], 0.0
+    parts, single_cells = list[Part](), list[Part]()
+    for end, m in zip(starts[1:], mass.tolist(), strict=True):
+        held += m
+        if held >= enough or end == grid.missing:
+            part = (held, first, end)
+            parts += _halves(grid, part) if held >= enough else [part]
+            first, held = end, 0.0
+    while parts and len(single_cells) + len(parts) < n_bins:
+        heaviest = max(range(len(parts)), key=lambda k: parts[k][0])
+        halves = _halves(grid, parts.pop(heaviest))
+        (parts if len(halves) == 2 else single_cells).extend(halves)
+    return [*sorted(first for _, first, _ in single_cells + parts), grid.missing]
 
 
-def _halves(grid: Grid, run_mass: float, run: CellRun, heavy: bool) -> list[tuple[float, CellRun]]:
-    middle = _middle(grid, run) if heavy else None
-    if middle is None:
-        return [(run_mass, run)]
-    return [(run_mass / 2, (run[0], middle)), (run_mass / 2, (middle, run[1]))]
-
-
-def _middle(grid: Grid, run: CellRun) -> int | None:
-    """The cell that begins at the edge nearest to the run's middle; None for a single cell."""
-    inside = np.array(grid.edges[run[0] : run[1] - 1])
+def _halves(grid: Grid, part: Part) -> list[Part]:
+    """Cut at the edge nearest to its middle; a single cell stays whole."""
+    mass, first, end = part
+    inside = np.array(grid.edges[first : end - 1])
     if not len(inside):
-        return None
+        return [part]
     ends = (grid.low, *grid.edges, grid.high)
-    middle = (ends[run[0]] + ends[run[1]]) / 2.0
-    return run[0] + 1 + int(np.argmin(np.abs(inside - middle)))
-
-
-def _fill_up(
-    grid: Grid, halves: list[tuple[float, CellRun]], n_bins: int
-) -> list[tuple[float, CellRun]]:
-    """Halves the heaviest runs until there are `n_bins` or only single cells."""
-    single_cells = list[tuple[float, CellRun]]()
-    while halves and len(single_cells) + len(halves) < n_bins:
-        heaviest = max(range(len(halves)), key=lambda i: halves[i][0])
-        run_mass, run = halves.pop(heaviest)
-        parts = _halves(grid, run_mass, run, True)
-        (halves if len(parts) == 2 else single_cells).extend(parts)
-    return single_cells + halves
+    middle = first + 1 + int(np.argmin(np.abs(inside - (ends[first] + ends[end]) / 2.0)))
+    return [(mass / 2, first, middle), (mass / 2, middle, end)]
 
 
 # Trees whose candidate cuts follow the Hessians of earlier trees (Maddock et al. 2022, section
