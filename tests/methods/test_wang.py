@@ -367,7 +367,8 @@ def test_asking_the_children_of_the_last_split_would_break_the_budget(kind, spen
     method = TopDown(max_splits=1, budget="even", min_fraction_split=0.0, min_gain=-10.0)
     grids, counts, dice = Grids(TWO, Binning.of_cells(TWO)), ClassCounts(2), Dice(1)
     ends = leaves.by_query(counts, lambda node: Fraction(1, 2))
-    plan = kind(method._by_tables(grids, counts, dice), 2, ends, max_splits=1)
+    choose = if_above_noise(*method._chooser(grids, counts, dice), dice)
+    plan = kind(choose, 2, ends, max_splits=1)
     run(grow(plan, TWO.names, np.random.default_rng(0)), dice)
     assert worst_total(dice.charges) == spent
 

@@ -366,34 +366,28 @@ class ComponentBoosting(Method):
 
     def flow(self, schema: Schema, noise_model: NoiseModel, rng: Rng) -> Flow[TrainingResult]:
         update, start, setting = self._update(schema), start_of(schema), self._setting(schema)
-        binning = yield from self._cut_points.place(setting, noise_model)
-        splitting = self._splitting_on(setting, binning)
-        fraction = (1 - self._cut_points.fraction(setting)) / self._norm_squared(schema)
+        cuts = self._cut_points
+        binning = yield from cuts.place(setting, noise_model)
+
+        def splitting_on(bins: Binning) -> Splitting:
+            return self._splitting(Grids(schema, bins))
+
+        splitting = splitting_on(binning)
+        if isinstance(cuts, HessianCuts):
+            scored = self.update != "averaging"
+            splitting = RefinedTrees(cuts, setting, binning, splitting_on, at_the_model=scored)
+        fraction = 1 - cuts.fraction(setting)
+        if self.norms == "published" and isinstance(setting.loss, PlainLogLoss):
+            fraction /= PART_BY_PART
         rounds = Rounds(equal_sizes(self.n_estimators, self.trees_per_round), fraction)
         if self.update == "averaging":
             start = Additive((0.0,) * len(schema.classes or (0,)))
         score, noise = yield from boost(rounds, splitting, lambda _: update, start, rng)
         return TrainingResult(Model(score, self._output(schema), noise=ScoreNoise.of(noise)))
 
-    def _norm_squared(self, schema: Schema) -> Fraction:
-        """The squared norm for which the trees' noise is calibrated, relative to the true one."""
-        published = self.norms == "published" and isinstance(self._loss(schema), PlainLogLoss)
-        return PART_BY_PART if published else Fraction(1)
-
-    def _splitting_on(self, setting: SplitContext, binning: Binning) -> Splitting:
-        cuts = self._cut_points
-        if not isinstance(cuts, HessianCuts):
-            return self._splitting(Grids(setting.schema, binning))
-        return RefinedTrees(
-            cuts,
-            setting,
-            binning,
-            lambda bins: self._splitting(Grids(setting.schema, bins)),
-            at_the_model=self.update != "averaging",
-        )
-
     def _splitting(self, grids: Grids) -> Splitting:
-        features = self._features(grids.n_features)
+        rule = random_trees.cyclic if self.order == "cyclic" else random_trees.random
+        features = rule(grids.n_features, self.features_per_tree or grids.n_features)
         match self.split:
             case "totally_random":
                 return DrawnTrees(random_trees.totally_random(grids, features, self.max_depth))
@@ -411,11 +405,6 @@ class ComponentBoosting(Method):
         offers = greedy_trees.every_cut(grids) if every else greedy_trees.one_random_cut(grids)
         names = grids.schema.names
         return greedy_trees.GreedyTrees(offers, names, features, self.max_depth, rules)
-
-    def _features(self, n_features: int) -> random_trees.TreeFeatures:
-        k = self.features_per_tree or n_features
-        rule = random_trees.cyclic if self.order == "cyclic" else random_trees.random
-        return rule(n_features, k)
 
     def _update(self, schema: Schema) -> Update:
         loss, scale = self._loss(schema), half_range(schema)

@@ -362,18 +362,19 @@ class TopDown(Method):
         target, grids = TrainingTarget(counts), Grids(schema, Binning.of_cells(schema))
         root, min_gain = ROOT, self.min_gain
         if self.screening is None:
-            choose = self._chooser(grids, counts, noise_model)
+            choose, query_of = self._chooser(grids, counts, noise_model)
         else:
             root, choose = yield from refined_chooser(
                 schema, target, self.screening, self._share, least=0.0
             )
-            choose = self._above_noise(
-                choose, self._tables(grids, counts, self.screening.keep), noise_model
-            )
+            query_of = self._tables(grids, counts, self.screening.keep)
             min_gain *= 1 - 1 / counts.n_classes  # gini gains are not scaled to 1
+        choose = if_above_noise(choose, query_of, noise_model, ask_all=self.ask_all)
         if self.weight_query:
             choose = with_weights(choose, self._share)
-        choose = if_worthwhile(choose, min_fraction=self._min_fraction, min_gain=min_gain)
+        least = TARGET_ERROR / self.max_splits
+        least = least if self.min_fraction_split is None else self.min_fraction_split
+        choose = if_worthwhile(choose, min_fraction=least, min_gain=min_gain)
         ends = by_leaf_budget(
             target,
             self.leaf_budget,
@@ -384,49 +385,42 @@ class TopDown(Method):
         statistics = yield from grow(plan, schema.names, rng, root)
         return TrainingResult(mean_of([statistics.tree]), (statistics,))
 
-    def _chooser(self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel) -> Chooser:
-        if self.split != "noisy_counts":
-            return self._by_selection(grids, counts, noise_model)
-        if self._by_feature:
-            return self._by_tables(grids, counts, noise_model)
-        return self._by_every_table(grids, counts, noise_model)
+    def _chooser(
+        self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel
+    ) -> tuple[Chooser, Callable[[Node], SumQuery]]:
+        """How a node finds its split, and the query whose noise says whether it is asked."""
+        settings = grids, counts, IMPURITIES[self.criterion]
+        if self.split == "noisy_counts":
+            if self._by_feature:
+                rules = histograms.HistogramRules(
+                    *settings, consistency=self.consistency, known_zeros=self.consistency
+                )
+                features = all_features(grids.n_features)
+                choose = histograms.by_histogram(rules, features, self._share)
+                return choose, self._tables(grids, counts, None)
+            # Nothing is selected, so nothing is scored.
+            every = OneTablePerSplit(
+                *settings, Scoring(Score.GINI), Mechanism.EXPONENTIAL, self.consistency
+            )
+            return by_every_table(every, self._share), self._counts_of(every, None, Fraction(1))
+        usual = Mechanism.PERMUTE_AND_FLIP if noise_model.is_pure else Mechanism.EXPONENTIAL
+        scoring = Scoring(SCORES[self.criterion], self.rows_at_most)
+        mechanism, index_fraction = Mechanism(self.mechanism or usual), exact(self.index_fraction)
+        selecting = SelectionRules(*settings, scoring, mechanism, self.consistency, index_fraction)
+        kind = SelectQuery if self.split == "choice" else LocalSelection
+        shortlist = self._counts_of(selecting, noise_model.n_sites, 1 - index_fraction)
+        return by_selection(selecting, self._share, kind), shortlist
 
     @property
     def _by_feature(self) -> bool:
         return self.tables == "feature"
 
-    def _above_noise(
-        self, choose: Chooser, query_of: Callable[[Node], SumQuery], noise_model: NoiseModel
-    ) -> Chooser:
-        return if_above_noise(choose, query_of, noise_model, ask_all=self.ask_all)
-
-    def _by_tables(self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel) -> Chooser:
-        rules = histograms.HistogramRules(
-            grids,
-            counts,
-            IMPURITIES[self.criterion],
-            consistency=self.consistency,
-            known_zeros=self.consistency,
-        )
-        choose = histograms.by_histogram(rules, all_features(grids.n_features), self._share)
-        return self._above_noise(choose, self._tables(grids, counts, None), noise_model)
-
-    def _by_every_table(
-        self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel
-    ) -> Chooser:
-        rules = OneTablePerSplit(
-            grids,
-            counts,
-            IMPURITIES[self.criterion],
-            Scoring(Score.GINI),  # unused: nothing is selected
-            Mechanism.EXPONENTIAL,
-            self.consistency,
-        )
-
-        def query_of(node: Node) -> SumQuery:
-            return rules.sides(node, rules.splitting_class, self._share(node))
-
-        return self._above_noise(by_every_table(rules, self._share), query_of, noise_model)
+    def _counts_of(
+        self, rules: SelectionRules, most: int | None, part: Fraction
+    ) -> Callable[[Node], SumQuery]:
+        """Counts of at most so many splits: a site selects one."""
+        splits = rules.splitting_class[:most]
+        return lambda node: rules.sides(node, splits, self._share(node) * part)
 
     def _tables(
         self, grids: Grids, counts: ClassCounts, most: int | None
@@ -434,31 +428,6 @@ class TopDown(Method):
         """A node's tables of at most `most` features; which ones does not change their noise."""
         by = Cells(tuple(range(grids.n_features))[:most], grids.binning)
         return lambda node: SumQuery(node.region, counts, by, self._share(node))
-
-    def _by_selection(self, grids: Grids, counts: ClassCounts, noise_model: NoiseModel) -> Chooser:
-        usual = Mechanism.PERMUTE_AND_FLIP if noise_model.is_pure else Mechanism.EXPONENTIAL
-        index_fraction = exact(self.index_fraction)
-        rules = SelectionRules(
-            grids,
-            counts,
-            IMPURITIES[self.criterion],
-            Scoring(SCORES[self.criterion], self.rows_at_most),
-            Mechanism(self.mechanism or usual),
-            self.consistency,
-            index_fraction,
-        )
-        longest = rules.splitting_class[: noise_model.n_sites]  # one selection per site
-
-        def shortlist(node: Node) -> SumQuery:
-            return rules.sides(node, longest, self._share(node) * (1 - index_fraction))
-
-        kind = SelectQuery if self.split == "choice" else LocalSelection
-        return self._above_noise(by_selection(rules, self._share, kind), shortlist, noise_model)
-
-    @property
-    def _min_fraction(self) -> float:
-        min_fraction = self.min_fraction_split
-        return TARGET_ERROR / self.max_splits if min_fraction is None else min_fraction
 
     def _share(self, node: Node) -> Fraction:
         """The budget of a node's split; with `weight_query` its weight costs the same again."""
@@ -554,21 +523,16 @@ def if_above_noise(
     def choose_or_stop(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
         query = counts(node)
         if query.fraction not in noise:
-            noise[query.fraction] = _deviation(query, noise_model)
+            try:
+                noise[query.fraction] = math.sqrt(noise_model.variance(query))
+            except ParameterError:  # wider than what can be drawn exactly
+                noise[query.fraction] = math.inf
         rows = math.inf if ask_all or node.evidence is None else node.evidence.rows
         if noise[query.fraction] >= rows:
             return Stop()
         return (yield from choose(node, rng))
 
     return choose_or_stop
-
-
-def _deviation(query: Summed, noise_model: NoiseModel) -> float:
-    """Noise deviation; infinite if it cannot be drawn exactly."""
-    try:
-        return math.sqrt(noise_model.variance(query))
-    except ParameterError:
-        return math.inf
 
 
 @estimator
