@@ -215,9 +215,9 @@ HOLDING: Final = (
     Mutant(
         "a fit that fails leaves its draws with the model before it",
         "methods/base.py",
-        "            train(self, study, method, server, around)\n        # set together",
+        "            train(self, rows.study, rows.method, server, around)\n        # set together",
         "            self._held_out_draws = held_out\n"
-        "            train(self, study, method, server, around)\n        # set together",
+        "            train(self, rows.study, rows.method, server, around)\n        # set together",
         f"{EVALUATION}::test_a_fit_that_fails_leaves_model_and_held_out_records_as_they_were",
     ),
     Mutant(

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,25 +31,20 @@ from hedgerow.data.site_rows import (
     declared_sites,
     draws_of_sites,
     held_out_draws,
-    names_of_sites,
-    split_by_site,
-    split_persons,
     warn_of_time,
 )
 from hedgerow.errors import DataError, ParameterError, PrivacyWarning, warn
 from hedgerow.federation.server import Server
 from hedgerow.federation.transports import in_process
 from hedgerow.kernels.threads import using
-from hedgerow.methods import mlflow
 from hedgerow.methods.common import PRIVATE, CommonParameters
+from hedgerow.methods.evaluated_rows import rows_of_the_sites
 from hedgerow.methods.inputs import (
     by_schema_names,
     check_column_names,
     check_task,
     checked_labels,
     checked_rows,
-    name_columns,
-    names_of_codes,
     warn_of_marks,
 )
 from hedgerow.methods.ledger import Ledger, search_around, warn_of_search
@@ -57,15 +52,7 @@ from hedgerow.methods.method import Method
 from hedgerow.methods.parameters import ATTRIBUTES, CLASSES_ATTRIBUTE, check_parameters
 from hedgerow.methods.predicting import outputs
 from hedgerow.methods.saving import plain_state, set_state, write_model
-from hedgerow.methods.sources import (
-    Columns,
-    ReadRows,
-    named_columns,
-    open_elsewhere,
-    read_sources,
-    source_of,
-    stays_elsewhere,
-)
+from hedgerow.methods.sources import TrainingRows, named_columns, read_rows, source_of
 from hedgerow.methods.training import Circumstances, agree, bar, train
 from hedgerow.models.model import Model
 from hedgerow.models.uncertainty import LeafStatistics
@@ -79,17 +66,18 @@ from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.privacy.statement.wording import guarantee_of
 from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import Evaluation
-from hedgerow.report.exports.export import export_model
 from hedgerow.report.importances import (
     FeatureEffect,
     feature_effect,
     importance_deviations,
     importance_parts,
 )
-from hedgerow.report.page import page
 from hedgerow.schema.arrays import Codes
 from hedgerow.schema.regions import Region
 from hedgerow.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from hedgerow.report.page.page import InlinePage
 
 SET_BY_FIT = frozenset(name for name, _, _ in (CLASSES_ATTRIBUTE, *ATTRIBUTES))
 SMALLEST = np.finfo(np.float64).tiny
@@ -182,38 +170,39 @@ class PrivateEstimator(CommonParameters):
         refuse(fit_params)
         check_parameters(self)  # before a schema is read from the rows
         source = source_of(X, y, target, sql, push_down, temp_folder is not None)
-        if source is not None:
+        if source is None:
+            rows = self._given_rows(X, y, site, sites, person)
+        else:
             columns = named_columns(target, site, sites, person)
-            if temp_folder is not None or stays_elsewhere(source, push_down):
-                return self._fit_elsewhere(source, columns, temp_folder)
-            return self._fit_sources([source], columns)
+            rows = read_rows(self, source, columns, push_down, temp_folder)
+        holders, around, held_out = self._holders(rows)
+        with self._server(rows, holders) as server:
+            train(self, rows.study, rows.method, server, around)
+        # set together with the new model: a fit that fails changes neither
+        self._held_out_draws = held_out
+        return self._set_names(rows.has_names, rows.are_codes)
+
+    def _given_rows(self, X: Any, y: Any, site: Any, sites: Any, person: Any) -> TrainingRows:
+        """The rows of a frame or an array on the study's grid, by site."""
         X, labels = checked_rows(X), self._checked_labels(y)
         if len(labels) == 0:
             raise DataError("X holds no rows; give at least one.")
         schema = self._given_schema(X, labels)
         check_task(schema, self._regression, type(self).__name__)
-        X = by_schema_names(X, schema)
-        labels, are_codes = names_of_codes(labels, schema)
-        names = declared_sites(site, sites)
-        parts = split_by_site(X, labels, site, names)
-        persons = split_persons(person, labels, site, names)
+        parts, are_codes = rows_of_the_sites(X, labels, schema, site, sites, person)
         study, method = agree(self, schema, len(parts))
         with using(self.n_jobs or 1):
-            encoded_rows = [
-                _encode(part, part_persons, study.schema)
-                for part, part_persons in zip(parts, persons, strict=True)
-            ]
-        del labels, parts, persons  # the encoded rows are enough from here on
-        found_sites, site_names = site is not None and names is None, names_of_sites(site, names)
-        site_parts = ReadRows(study, method, encoded_rows, site_names, found_sites)
-        site_rows, around, held_out = self._site_rows(site_parts, person is not None)
-        with self._server(study, method, site_rows) as server:
-            train(self, study, method, server, around)
-        # set together with the new model: a fit that fails changes neither
-        self._held_out_draws = held_out
-        name_columns(self, X)
-        self._name_classes(are_codes)
-        return self
+            encoded_rows = [part.encoded(study.schema) for part in parts]
+        return TrainingRows(
+            study=study,
+            method=method,
+            parts=encoded_rows,
+            names=[part.name for part in parts],
+            found_sites=site is not None and declared_sites(site, sites) is None,
+            persons_declared=person is not None,
+            has_names=hasattr(X, "columns"),
+            are_codes=are_codes,
+        )
 
     def _checked_labels(self, y: Any) -> NDArray[Any]:
         return checked_labels(y, self._regression)
@@ -221,63 +210,51 @@ class PrivateEstimator(CommonParameters):
     def _name_classes(self, as_codes: bool = False) -> None:
         """Sets `classes_` at the end of `fit`; classifiers only."""
 
-    def _fit_sources(self, sources: Sequence[Any], columns: Columns) -> Self:
-        """Trains on sources that are read by column names."""
-        rows = read_sources(self, sources, columns)
-        site_rows, around, held_out = self._site_rows(rows, columns.person is not None)
-        with self._server(rows.study, rows.method, site_rows) as server:
-            train(self, rows.study, rows.method, server, around)
-        self._held_out_draws = held_out
-        return self._set_names()
-
-    def _fit_elsewhere(self, source: Any, columns: Columns, temp_folder: Any) -> Self:
-        """Trains on rows that an engine holds and sums."""
-        study, method, remote_rows = open_elsewhere(self, source, columns, temp_folder)
-        self.data_report_ = remote_rows.report
-        if not study.schema.unconfirmed:
-            warn_of(self.data_report_.complaints)
-        around = Circumstances(total=self._reserve(study, False))
-        with self._server(study, method, [remote_rows]) as server:
-            train(self, study, method, server, around)
-        self._held_out_draws = None
-        return self._set_names()
-
-    def _set_names(self) -> Self:
-        """Sets the names of columns and classes from the schema."""
-        self.feature_names_in_ = np.asarray(self.schema_.columns, dtype=object)
-        self._name_classes()
+    def _set_names(self, has_names: bool = True, are_codes: bool = False) -> Self:
+        """Sets the names of classes, and those of columns in use if the rows have names."""
+        if has_names:
+            self.feature_names_in_ = np.asarray(self.schema_.columns, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_  # from an earlier fit
+        self._name_classes(are_codes)
         return self
 
-    def _site_rows(
-        self, rows: ReadRows, persons_declared: bool
-    ) -> tuple[list[Rows], Circumstances, HeldOutDraws | None]:
-        """The rows of each site, the circumstances of the run, and the held-out draws."""
-        study = rows.study
-        warn_of_time(study.n_sites, rows.method.largest(study.schema).rounds_of(study.n_sites))
-        self.data_report_ = report_of(rows.parts, study.schema, rows.label)
+    def _holders(
+        self, rows: TrainingRows
+    ) -> tuple[Sequence[Held], Circumstances, HeldOutDraws | None]:
+        """What answers for each site, the circumstances of the run, and the held-out draws."""
+        study, by_person = rows.study, rows.persons_declared
+        if rows.engine is None:
+            warn_of_time(study.n_sites, rows.most_rounds)
+            self.data_report_ = report_of(rows.parts, study.schema, rows.label)
+        else:
+            self.data_report_ = rows.engine.report
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
-        draws = draws_of_sites(study)
-        site_rows = [
-            Rows(part, study.schema, own) for part, own in zip(rows.parts, draws, strict=True)
-        ]
-        held_out = held_out_draws(study, rows.names, draws, persons_declared)
+        holders: list[Held] = []
+        held_out = None
+        if rows.engine is None:
+            draws = draws_of_sites(study)
+            for part, own in zip(rows.parts, draws, strict=True):
+                holders.append(Rows(part, study.schema, own))
+            held_out = held_out_draws(study, rows.names, draws, by_person)
+        else:
+            holders.append(rows.engine)
         circumstances = Circumstances(
             found_sites=rows.found_sites,
-            persons_declared=persons_declared,
-            total=self._reserve(study, persons_declared=persons_declared),
+            persons_declared=by_person,
+            total=self._reserve(study, by_person),
             drawn=None if held_out is None else held_out.part(TRAINED_ON),
         )
-        return site_rows, circumstances, held_out
+        return holders, circumstances, held_out
 
     @contextmanager
-    def _server(self, study: Study, method: Method, site_rows: Sequence[Held]) -> Iterator[Server]:
+    def _server(self, rows: TrainingRows, holders: Sequence[Held]) -> Iterator[Server]:
         """A simulated server over the sites' rows, with threads and a progress bar as requested."""
-        rounds = method.largest(study.schema).rounds_of(study.n_sites)
-        many = study.n_sites > MANY_SITES
+        many = rows.study.n_sites > MANY_SITES
         show = self.progress or (many and sys.stderr.isatty())
-        with using(self.n_jobs or 1), bar(show, rounds, at_once=many) as listener:
-            yield in_process.open_federation(study, site_rows, listener)
+        with using(self.n_jobs or 1), bar(show, rows.most_rounds, at_once=many) as listener:
+            yield in_process.open_federation(rows.study, holders, listener)
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         schema: Schema | str | None = check_parameters(self).schema
@@ -297,8 +274,8 @@ class PrivateEstimator(CommonParameters):
         """Charges the whole budget of this fit to the shared ledger, if one is named."""
         ledger: Ledger | None = check_parameters(self).ledger
         guarantee = guarantee_of(study, persons_declared)
-        is_kept = guarantee.protected is not Protected.NOTHING
-        search = search_around(guarantee) if is_kept else None
+        is_nothing = guarantee.protected is Protected.NOTHING
+        search = None if is_nothing else search_around(guarantee)
         if ledger is None:
             warn_of_search(search)
             return None
@@ -411,24 +388,29 @@ class PrivateEstimator(CommonParameters):
             The file that was written.
 
         """
+        from hedgerow.methods import mlflow
+        from hedgerow.report.exports.export import export_model
+
         check_is_fitted(self, "model_")
         if to == "mlflow":
             return mlflow.save_model(self, path)
         return export_model(self, path, to, times)
 
-    def report(self, path: str | Path | None = None) -> Path | page.InlinePage:
+    def report(self, path: str | Path | None = None) -> Path | InlinePage:
         """Write a report page about the fitted model: one HTML file that needs no network.
 
         Without a path, return it for display in a notebook.
         """
+        from hedgerow.report.page import page
+
         check_is_fitted(self, "model_")
         return page.InlinePage(page.page_of(self)) if path is None else page.report(self, path)
 
     def _html_repr(self) -> str:
         """HTML for notebooks: the guarantee of a fitted model, else scikit-learn's diagram."""
-        if hasattr(self, "privacy_"):
-            return page.card(self)
-        return str(super()._html_repr())
+        from hedgerow.report.page import page
+
+        return page.card(self) if hasattr(self, "privacy_") else str(super()._html_repr())
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -491,12 +473,6 @@ class StagedTrees(PrivateEstimator):
         )
         shorter.leaf_statistics_ = self.leaf_statistics_[:n_estimators]
         return shorter
-
-
-def _encode(part: tuple[Any, NDArray[Any]], person: Any, schema: Schema) -> encoding.Encoded:
-    """Encodes the rows of one site; without rows there is nothing to check."""
-    X, y = part
-    return encoding.encode(X, schema, y=y, person=person, check=len(y) > 0)
 
 
 def refuse(parameters: dict[str, Any]) -> None:

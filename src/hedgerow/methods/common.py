@@ -20,9 +20,11 @@ PRIVATE = "private"
 LEDGER = rules.Rule("str, Path or Ledger", "a path or a hedgerow.Ledger", as_ledger)
 
 
-def _or_none(name: str) -> rules.Rule:
-    """The rule, or None for a value derived from the other parameters."""
-    return rules.or_none(STUDY[name].rule)
+def _of_study(name: str, default: Any = None) -> Any:
+    """An entry of the study's declaration; None is derived from the other parameters."""
+    entry = STUDY[name]
+    rule = rules.or_none(entry.rule) if default is None else entry.rule
+    return parameter(default=default, rule=rule, text=entry.text)
 
 
 @estimator
@@ -43,21 +45,11 @@ class CommonParameters(BaseEstimator):  # type: ignore[misc]
     delta: float = parameter(
         default=DEFAULT_DELTA, kw_only=False, rule=STUDY["delta"].rule, text=STUDY["delta"].text
     )
-    dp_model: str | None = parameter(
-        default=None, rule=_or_none("dp_model"), text=STUDY["dp_model"].text
-    )
-    colluders: int | None = parameter(
-        default=None, rule=_or_none("colluders"), text=STUDY["colluders"].text
-    )
-    threshold: int | None = parameter(
-        default=None, rule=_or_none("threshold"), text=STUDY["threshold"].text
-    )
-    records_per_person: int = parameter(
-        default=1, rule=STUDY["records_per_person"].rule, text=STUDY["records_per_person"].text
-    )
-    hold_out: int | None = parameter(
-        default=None, rule=_or_none("hold_out"), text=STUDY["hold_out"].text
-    )
+    dp_model: str | None = _of_study("dp_model")
+    colluders: int | None = _of_study("colluders")
+    threshold: int | None = _of_study("threshold")
+    records_per_person: int = _of_study("records_per_person", 1)
+    hold_out: int | None = _of_study("hold_out")
     ledger: Any = parameter(
         default=None,
         rule=rules.or_none(LEDGER),

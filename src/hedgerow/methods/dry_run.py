@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.rows import Rows, public_draws
@@ -262,8 +261,17 @@ def _quality(predictions: FloatArray, truth: Any, schema: Schema) -> float:
     if schema.target is not None:
         return float(1.0 - ((predictions[:, 0] - truth) ** 2).mean() / max(truth.var(), 1e-12))
     if is_binary(schema):
-        return float(roc_auc_score(truth == 1, predictions[:, 1])) if 0 < truth.mean() < 1 else 0.5
+        return _auc(predictions[:, 1], truth == 1)
     return float((np.argmax(predictions, axis=1) == truth).mean())
+
+
+def _auc(scores: FloatArray, is_second: Any) -> float:
+    """By mean ranks, so that ties count as half."""
+    _, place, times = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(times) - (times - 1) / 2.0)[place]
+    second, first = int(is_second.sum()), int((~is_second).sum())
+    lowest = second * (second + 1) / 2.0
+    return float((ranks[is_second].sum() - lowest) / (second * first)) if second * first else 0.5
 
 
 # Forecast of a study: the same run in this process, on rows drawn from the public schema alone.

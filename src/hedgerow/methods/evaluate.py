@@ -24,6 +24,7 @@ from hedgerow.methods.evaluated_rows import (
     group_column,
     rows_of_the_sites,
 )
+from hedgerow.methods.inputs import checked_rows, labels_for
 from hedgerow.methods.ledger import as_ledger
 from hedgerow.models.joining import joint_schema, on_joint_grid
 from hedgerow.models.model import Model
@@ -158,7 +159,8 @@ def compare(
     models = [
         on_joint_grid(candidate.model_, candidate.schema_, schema) for candidate in candidates
     ]
-    parts = rows_of_the_sites(rows, row_columns, schema)
+    X, labels = checked_rows(rows[0]), labels_for(rows[1], schema)
+    parts, _ = rows_of_the_sites(X, labels, schema, **row_columns)
     study = _study(
         schema, len(parts), **{**privacy_terms, "most": _most(candidates, privacy_terms["most"])}
     )

@@ -1,4 +1,4 @@
-"""The rows of an evaluation: all given ones, or those that a model's fit held out."""
+"""Rows by site as a user gives them; of an evaluation all, or those that a fit held out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.data.reading.encoding import encode
+from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.rows import Draws, Rows
 from hedgerow.data.site_rows import (
     HELD_OUT,
@@ -24,7 +24,7 @@ from hedgerow.data.site_rows import (
 )
 from hedgerow.errors import ParameterError
 from hedgerow.methods.constants import constant
-from hedgerow.methods.inputs import by_schema_names, checked_rows, labels_for, names_of_codes
+from hedgerow.methods.inputs import by_schema_names, names_of_codes
 from hedgerow.models.joining import joint_schema
 from hedgerow.privacy.study import Study
 from hedgerow.schema.features import Numeric, Spacing
@@ -49,9 +49,12 @@ class SiteRows:
         person = None if self.person is None else self.person[rows]
         return SiteRows(name=self.name, X=take_rows(self.X, rows), y=self.y[rows], person=person)
 
+    def encoded(self, schema: Schema) -> Encoded:
+        """Rows on the schema's grid; without rows there is nothing to check."""
+        return encode(self.X, schema, y=self.y, person=self.person, check=len(self.y) > 0)
+
     def on_grid(self, schema: Schema, own: Draws) -> Rows:
-        encoded_rows = encode(self.X, schema, y=self.y, person=self.person, check=len(self.y) > 0)
-        return Rows(encoded_rows, schema, own)
+        return Rows(self.encoded(schema), schema, own)
 
     def is_held_out(self, schema: Schema, own: Draws, one_in: int) -> NDArray[np.bool_]:
         """(n,) whether each record is held out, by the site's secret and its codes on this schema's
@@ -64,20 +67,20 @@ class SiteRows:
 
 
 def rows_of_the_sites(
-    rows: tuple[Any, Any], row_columns: Mapping[str, Any], schema: Schema
-) -> list[SiteRows]:
-    """The rows of each site; `row_columns` has `site`, `sites` and `person`."""
-    X = by_schema_names(checked_rows(rows[0]), schema)
-    y, _ = names_of_codes(labels_for(rows[1], schema), schema)
-    site, sites = row_columns["site"], declared_sites(row_columns["site"], row_columns["sites"])
-    parts = split_by_site(X, y, site, sites)
-    persons = split_persons(row_columns["person"], y, site, sites)
-    return [
-        SiteRows(name=name, X=mine, y=labels, person=part_persons)
-        for name, (mine, labels), part_persons in zip(
-            names_of_sites(site, sites), parts, persons, strict=True
-        )
-    ]
+    X: Any, labels: NDArray[Any], schema: Schema, site: Any, sites: Any, person: Any
+) -> tuple[list[SiteRows], bool]:
+    """The rows of each site, and whether labels are the numbers of classes."""
+    X = by_schema_names(X, schema)
+    labels, are_codes = names_of_codes(labels, schema)
+    names = declared_sites(site, sites)
+    parts = zip(
+        names_of_sites(site, names),
+        split_by_site(X, labels, site, names),
+        split_persons(person, labels, site, names),
+        strict=True,
+    )
+    rows = [SiteRows(name=name, X=mine, y=y, person=own) for name, (mine, y), own in parts]
+    return rows, are_codes
 
 
 def common_draws(models: Sequence[Any]) -> HeldOutDraws | None:

@@ -14,7 +14,7 @@ from hedgerow.errors import DataError
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.evaluate import evaluate
 from hedgerow.methods.predicting import encode_with_warnings
-from hedgerow.methods.sources import Columns, outcome_column, schema_for
+from hedgerow.methods.sources import Columns, Several, outcome_column, schema_for
 from hedgerow.report.plain import times_of
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.schema import Schema
@@ -30,7 +30,7 @@ def fit_files(
 
     Labels are the column `target`; None takes the only column that the schema does not declare.
     """
-    return estimator._fit_sources(sources, Columns(target=target, person=person))
+    return estimator.fit(Several(sources), target=target, person=person)
 
 
 def fit_and_evaluate_files(

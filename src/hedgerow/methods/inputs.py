@@ -199,14 +199,6 @@ def _some(values: Sequence[str]) -> str:
     return f"({', '.join(values[:3])}{', ...' if len(values) > 3 else ''})"
 
 
-def name_columns(estimator: Any, X: Any) -> None:
-    """Sets `feature_names_in_` to the columns in use, if rows have names."""
-    if hasattr(X, "columns"):
-        estimator.feature_names_in_ = np.asarray(estimator.schema_.columns, dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_  # from an earlier fit
-
-
 def check_column_names(X: Any, estimator: Any) -> None:
     """Checks the number of columns; arrays have no names, so their order is trusted."""
     if hasattr(X, "columns"):

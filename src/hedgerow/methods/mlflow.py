@@ -8,13 +8,12 @@ numbers.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import ParameterError
 from hedgerow.methods.saving import load
-from hedgerow.report.exports.cards import facts_of
-from hedgerow.report.exports.export import import_optional
 from hedgerow.schema.grids import ColumnKind
 from hedgerow.version import __version__
 
@@ -38,7 +37,7 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
         Other fields of `mlflow.models.Model`, such as `metadata`.
 
     """
-    mlflow = import_optional("mlflow")
+    mlflow = _package("mlflow")
     folder = Path(path)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ParameterError(f"{path} exists already; name a folder that does not exist.")
@@ -62,11 +61,11 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
 
 def log_model(model: Any, name: str = "model", **more: Any) -> Any:
     """Log a fitted model to the active run, with its privacy statement as tags of the run."""
-    mlflow = import_optional("mlflow")
+    mlflow = _package("mlflow")
     logged = mlflow.models.Model.log(
         artifact_path=None,
         name=name,
-        flavor=import_optional(__name__),
+        flavor=sys.modules[__name__],
         model=model,
         metadata=tags_of(model),
         **more,
@@ -77,18 +76,26 @@ def log_model(model: Any, name: str = "model", **more: Any) -> Any:
 
 def load_model(model_uri: str) -> Any:
     """Load the fitted estimator at an MLflow URI."""
-    mlflow = import_optional("mlflow")
+    mlflow = _package("mlflow")
     return load(Path(mlflow.artifacts.download_artifacts(model_uri)) / MODEL_FILE)
+
+
+def _package(name: str) -> Any:
+    from hedgerow.report.exports.export import import_optional
+
+    return import_optional(name)
 
 
 def tags_of(model: Any) -> dict[str, str]:
     """The facts of the privacy statement, named as tags."""
+    from hedgerow.report.exports.cards import facts_of
+
     return {f"hedgerow.{name}": value for name, value in facts_of(model).items()}
 
 
 def signature_of(model: Any) -> Any:
     """The columns of the schema, which may all be missing, and those of a prediction."""
-    mlflow = import_optional("mlflow")
+    mlflow = _package("mlflow")
     column, kinds = mlflow.types.ColSpec, mlflow.types.DataType
     types = {ColumnKind.NUMERIC: mlflow.types.schema.AnyType()}  # a double refuses whole numbers
     inputs = [
@@ -116,7 +123,7 @@ class PyfuncModel:
 
     def predict(self, rows: Any, params: Any = None) -> Any:
         """One row of predictions per row; for classes also their probabilities."""
-        pandas, classes = import_optional("pandas"), self.model.schema_.classes
+        pandas, classes = _package("pandas"), self.model.schema_.classes
         if classes is None:
             return pandas.DataFrame({PREDICTION: self.model.predict(rows)})
         outputs = self.model.predict_proba(rows)

@@ -20,7 +20,7 @@ from dataclasses import Field, dataclass, field, fields
 from functools import partial, wraps
 from inspect import get_annotations
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
@@ -47,20 +47,7 @@ CLASSES_ATTRIBUTE = (
 )
 
 
-class DescribedParameter(Protocol):
-    """What the documentation needs of a parameter."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def default(self) -> Any: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def words(self) -> str: ...
-
-
-def document(own: str, parameters: Sequence[DescribedParameter], has_classes: bool) -> str:
+def document(own: str, parameters: Sequence[DeclaredParameter], has_classes: bool) -> str:
     story, heading, examples = inspect.cleandoc(own).partition(EXAMPLES)
     entries = [(p.name, f"{p.kind}, default={p.default!r}", p.words) for p in parameters]
     attributes = (CLASSES_ATTRIBUTE, *ATTRIBUTES) if has_classes else ATTRIBUTES

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.data.engines.clusters import is_cluster, open_cluster
 from hedgerow.data.engines.database import InDatabase
@@ -17,7 +16,6 @@ from hedgerow.data.reading.containers import positions_of
 from hedgerow.data.reading.databases import Selected
 from hedgerow.data.reading.encoding import Encoded, encode
 from hedgerow.data.reading.sources import Source, is_elsewhere, open_table
-from hedgerow.data.rows import Draws
 from hedgerow.data.site_rows import UNNAMED, draws_of_sites, warn_of_crowds
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.threads import using
@@ -45,17 +43,36 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class ReadRows:
+class Several:
+    """Sources that one process reads, each as one site."""
+
+    sources: Sequence[Source]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRows:
+    """What a fit trains on: a study, and the rows of each site or an engine that holds them."""
+
     study: Study
     method: Method
-    parts: Sequence[Encoded]
+    parts: Sequence[Encoded] = ()
     """Rows of each site."""
-    names: Sequence[str]
+    engine: Elsewhere | None = None
+    names: Sequence[str] = ()
     """Site names: from their column, or numbers."""
-    found_sites: bool
+    found_sites: bool = False
     """Whether site names come from the rows."""
+    persons_declared: bool = False
     label: str = LABEL
     """The outcome column."""
+    has_names: bool = True
+    """Whether columns have names."""
+    are_codes: bool = False
+    """Whether labels are the numbers of classes."""
+
+    @property
+    def most_rounds(self) -> int:
+        return self.method.largest(self.study.schema).rounds_of(self.study.n_sites)
 
 
 def source_of(
@@ -69,6 +86,8 @@ def source_of(
             "temp_folder is for rows that are read here, and these are summed where they are; "
             "leave it out."
         )
+    if isinstance(X, Several):
+        return X
     if sql is None and target is None and not is_elsewhere(X) and not is_cluster(X):
         if in_file:
             raise ParameterError(
@@ -84,13 +103,18 @@ def source_of(
     return X if sql is None else Selected(X, sql)
 
 
-def stays_elsewhere(source: Source, push_down: bool) -> bool:
-    return push_down or is_cluster(source)
+def read_rows(
+    estimator: PrivateEstimator, source: Any, columns: Columns, push_down: bool, temp_folder: Any
+) -> TrainingRows:
+    """Reads a source here, or opens it where its rows stay."""
+    if temp_folder is not None or push_down or is_cluster(source):
+        return _open_elsewhere(estimator, source, columns, temp_folder)
+    return _read_sources(estimator, getattr(source, "sources", (source,)), columns)
 
 
-def open_elsewhere(
-    estimator: PrivateEstimator, source: Source, columns: Columns, temp_folder: Any = None
-) -> tuple[Study, Method, Elsewhere]:
+def _open_elsewhere(
+    estimator: PrivateEstimator, source: Source, columns: Columns, temp_folder: Any
+) -> TrainingRows:
     """The study of one site with an engine; refuses unsupported queries before any charge."""
     for name, value in (("site", columns.site), ("person", columns.person)):
         if value is not None:
@@ -103,25 +127,16 @@ def open_elsewhere(
     study, method = agree(estimator, schema, 1, {})  # held-out records are queried in the same run
     (draws,) = draws_of_sites(study)
     label = outcome_column(source, schema, columns)
-    remote_rows = _open(estimator, source, study.schema, label, draws, temp_folder)
-    remote_rows.answering(study)
-    remote_rows.check()
-    return study, method, remote_rows
-
-
-def _open(
-    estimator: PrivateEstimator,
-    source: Source,
-    grid: Schema,
-    label: str,
-    draws: Draws,
-    temp_folder: Any,
-) -> Elsewhere:
+    engine: Elsewhere
     if temp_folder is not None:
         with using(estimator.n_jobs or 1):
-            return OnDisk(source, grid, label, draws, Path(temp_folder))
-    make = open_cluster if is_cluster(source) else InDatabase
-    return make(source, grid, label, draws)
+            engine = OnDisk(source, study.schema, label, draws, Path(temp_folder))
+    else:
+        make = open_cluster if is_cluster(source) else InDatabase
+        engine = make(source, study.schema, label, draws)
+    engine.answering(study)
+    engine.check()
+    return TrainingRows(study=study, method=method, engine=engine)
 
 
 def outcome_column(source: Source, schema: Schema, columns: Columns) -> str:
@@ -153,26 +168,37 @@ def named_columns(
     return Columns(target=target, site=site, sites=sites, person=person)
 
 
-def read_sources(
+def _read_sources(
     estimator: PrivateEstimator, sources: Sequence[Source], columns: Columns
-) -> ReadRows:
+) -> TrainingRows:
     """Reads sources: several are one site each; a single one may hold several sites' rows."""
     schema = schema_for(estimator)
     warn_of_marks(schema)
     label = outcome_column(sources[0], schema, columns)
+
+    def read(source: Source, grid: Schema) -> Encoded:
+        site, person = columns.site, columns.person
+        with using(estimator.n_jobs or 1):
+            return encode(source, grid, target=label, person=person, site=site, check=True)
+
     if columns.site is None:
         study, method = agree(estimator, schema, len(sources))
-        parts = [
-            _read_source(estimator, source, study.schema, label, columns) for source in sources
-        ]
-        names = number_sites(len(sources))
+        parts = [read(source, study.schema) for source in sources]
+        names = [str(k) for k in range(len(sources))] if len(sources) > 1 else [UNNAMED]
     else:
         (source,) = sources
         grid = estimator._method(schema).grid(schema)
-        parts, names = by_site(_read_source(estimator, source, grid, label, columns), columns.sites)
+        parts, names = by_site(read(source, grid), columns.sites)
         study, method = agree(estimator, schema, len(parts))
-    found_sites = columns.site is not None and columns.sites is None
-    return ReadRows(study, method, parts, names, found_sites, label)
+    return TrainingRows(
+        study=study,
+        method=method,
+        parts=parts,
+        names=names,
+        found_sites=columns.site is not None and columns.sites is None,
+        persons_declared=columns.person is not None,
+        label=label,
+    )
 
 
 def schema_for(estimator: PrivateEstimator) -> Schema:
@@ -184,15 +210,6 @@ def schema_for(estimator: PrivateEstimator) -> Schema:
         )
     check_task(schema, estimator._regression, type(estimator).__name__)
     return schema
-
-
-def _read_source(
-    estimator: PrivateEstimator, source: Source, grid: Schema, label: str, columns: Columns
-) -> Encoded:
-    with using(estimator.n_jobs or 1):
-        return encode(
-            source, grid, target=label, person=columns.person, site=columns.site, check=True
-        )
 
 
 def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
@@ -208,11 +225,6 @@ def the_other_column(source: Source, schema: Schema, columns: Columns) -> str:
         f"{table.where} {state} beside those of the schema; say which one is to be predicted "
         "(`target`)."
     )
-
-
-def number_sites(sources: int) -> list[str]:
-    """Site names 0, 1, ..., one per source; a single source has no name."""
-    return [str(k) for k in range(sources)] if sources > 1 else [UNNAMED]
 
 
 def by_site(encoded_rows: Encoded, sites: Sequence[Any] | None) -> tuple[list[Encoded], list[str]]:
@@ -232,19 +244,19 @@ def by_site(encoded_rows: Encoded, sites: Sequence[Any] | None) -> tuple[list[En
     sorted_by = np.array([place[name] for name in site_names], np.int32)[site]
     order = np.argsort(sorted_by, kind="stable").astype(np.int32)
     ends = np.searchsorted(sorted_by[order], np.arange(1, len(names)))
-    first, *others = [_take_rows(encoded_rows, rows) for rows in np.split(order, ends)]
+    codes, y, persons = encoded_rows.codes, encoded_rows.y, encoded_rows.persons
+    first, *others = [
+        Encoded(
+            codes=codes[:, rows],
+            y=None if y is None else y[rows],
+            persons=None if persons is None else persons[rows],
+            clamped={},
+            unknown={},
+            skipped=0,
+        )
+        for rows in np.split(order, ends)
+    ]
+    # counts of clamped values stay with the first site, so they count once
     kinds = ("clamped", "unknown", "missing", "reach", "skipped")
     whole = replace(first, **{kind: getattr(encoded_rows, kind) for kind in kinds})
     return [whole, *others], names
-
-
-def _take_rows(encoded_rows: Encoded, rows: NDArray[np.int32]) -> Encoded:
-    """Some of the rows; counts of clamped values stay with the first site, so they count once."""
-    return Encoded(
-        codes=encoded_rows.codes[:, rows],
-        y=None if encoded_rows.y is None else encoded_rows.y[rows],
-        persons=None if encoded_rows.persons is None else encoded_rows.persons[rows],
-        clamped={},
-        unknown={},
-        skipped=0,
-    )

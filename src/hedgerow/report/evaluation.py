@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,17 +79,13 @@ class Evaluation:
     @property
     def groups(self) -> dict[str, Measured]:
         """The measures of the first model, by the cells of the column `by`."""
-        return {
-            group_measures.group: group_measures
-            for group_measures in self.parts[0]
-            if group_measures.group != ALL_GROUPS
-        }
+        return {own.group: own for own in self.parts[0] if own.group != ALL_GROUPS}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
             "confidence": self.confidence,
-            "models": [[_plain(group_measures) for group_measures in part] for part in self.parts],
+            "models": [[_plain(measured) for measured in part] for part in self.parts],
             "digests": list(self.digests),
             "classes": list(self.classes),
             "privacy": self.privacy_.to_dict(),
@@ -99,10 +95,7 @@ class Evaluation:
     def from_dict(d: dict[str, Any]) -> Evaluation:
         """The evaluation that `to_dict` serialized."""
         return Evaluation(
-            tuple(
-                tuple(_read_measures(group_content) for group_content in part)
-                for part in d["models"]
-            ),
+            tuple(tuple(map(_read_measures, part)) for part in d["models"]),
             float(d["confidence"]),
             PrivacyStatement.from_dict(d["privacy"]),
             tuple(d["digests"]),
@@ -110,14 +103,15 @@ class Evaluation:
         )
 
     def __repr__(self) -> str:
-        return f"Evaluation({_main(self.parts[0][0])}, {self.privacy_.summary})"
+        name, measure = next(iter(self.parts[0][0].measures.items()))
+        return f"Evaluation({name} = {measure}, {self.privacy_.summary})"
 
     def _repr_html_(self) -> str:
         lines = [
-            (self._title(k), group_measures.group, name, str(value))
+            (self._title(k), own.group, name, str(value))
             for k, part in enumerate(self.parts)
-            for group_measures in part
-            for name, value in group_measures.measures.items()
+            for own in part
+            for name, value in own.measures.items()
         ]
         return html_table(repr(self), lines)
 
@@ -125,37 +119,25 @@ class Evaluation:
         lines = [f"Evaluation, {self.privacy_.summary}; {self.confidence:.0%} intervals"]
         for k, part in enumerate(self.parts):
             lines += [self._title(k)] if len(self.parts) > 1 else []
-            for group_measures in part:
-                lines += [f"  {group_measures.group}"] if len(part) > 1 else []
-                lines += self._measures(group_measures)
+            for own in part:
+                lines += [f"  {own.group}"] if len(part) > 1 else []
+                lines += [
+                    f"    {measure_name(name, self.classes):<24} {measure}"
+                    for name, measure in (own.measures if own.is_told else {}).items()
+                ] or [f"    {HIDDEN_BY_NOISE}"]
         return "\n".join([*lines, *(self._calibration() if len(self.parts) == 1 else [])])
-
-    def _measures(self, group_measures: Measured) -> list[str]:
-        if not group_measures.is_told:
-            return [f"    {HIDDEN_BY_NOISE}"]
-        return [
-            f"    {measure_name(n, self.classes):<24} {m}"
-            for n, m in group_measures.measures.items()
-        ]
 
     def _calibration(self) -> list[str]:
         """Lines of predicted against observed probability, over all records."""
         bins = [b for b in self.parts[0][0].calibration if not math.isnan(b.share.value)]
-        if not bins:
-            return []
-        class_words = (
-            f"of {self.classes[1]}" if len(self.classes) == 2 else "of the predicted class"
-        )
+        of = f"of {self.classes[1]}" if len(self.classes) == 2 else "of the predicted class"
         if "grouped_c_index" in self.parts[0][0].measures:
-            class_words = "of an event half-way, by groups of risk"
-        return [
-            f"  calibration: predicted probability {class_words}, observed share",
-            *(f"    {_range(b):<24} {b.share}" for b in bins),
-        ]
-
-
-def _range(b: CalibrationBin) -> str:
-    return f"{b.low:.3f}" if b.low == b.high else f"{b.low:g} to {b.high:g}"
+            of = "of an event half-way, by groups of risk"
+        lines = [f"  calibration: predicted probability {of}, observed share"] if bins else []
+        for b in bins:
+            predicted = f"{b.low:.3f}" if b.low == b.high else f"{b.low:g} to {b.high:g}"
+            lines.append(f"    {predicted:<24} {b.share}")
+        return lines
 
 
 def measure_name(name: str, classes: Sequence[str]) -> str:
@@ -164,18 +146,13 @@ def measure_name(name: str, classes: Sequence[str]) -> str:
     return f'share of "{classes[1]}"' if is_share else name
 
 
-def _main(group_measures: Measured) -> str:
-    name = next(iter(group_measures.measures))
-    return f"{name} = {group_measures[name]}"
-
-
-def _plain(group_measures: Measured) -> dict[str, Any]:
+def _plain(measured: Measured) -> dict[str, Any]:
     return {
-        "group": group_measures.group,
-        "measures": {name: _numbers(value) for name, value in group_measures.measures.items()},
+        "group": measured.group,
+        "measures": {name: _numbers(value) for name, value in measured.measures.items()},
         "calibration": [
             {"low": b.low, "high": b.high, "records": b.records, "share": _numbers(b.share)}
-            for b in group_measures.calibration
+            for b in measured.calibration
         ],
     }
 
@@ -281,12 +258,8 @@ def compare_models(*models: Any, names: Sequence[str] = ()) -> Comparison:
     if not any(measures_of_each):
         lines["quality"] = ["not evaluated"] * len(models)
     looks = [importances(model) for model in models]
-    column_names = sorted({name for own in looks for name in own}, key=lambda n: -_most(looks, n))
-    for name in column_names[:MOST_LOOKS]:
-        lines[f"looks at {name}"] = [f"{own.get(name, 0.0):.1%}" for own in looks]
+    parts = {name: [own.get(name, 0.0) for own in looks] for looked in looks for name in looked}
+    for name in sorted(parts, key=lambda name: -max(parts[name]))[:MOST_LOOKS]:
+        lines[f"looks at {name}"] = [f"{part:.1%}" for part in parts[name]]
     titles = tuple(names) or tuple(f"model {k + 1}" for k in range(len(models)))
     return Comparison(titles, tuple((title, tuple(cells)) for title, cells in lines.items()))
-
-
-def _most(looks: Sequence[Mapping[str, float]], name: str) -> float:
-    return max(own.get(name, 0.0) for own in looks)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,13 +58,12 @@ def _lines(
 ) -> Iterator[tuple[str, Leaf | None]]:
     if not isinstance(view, Question):
         yield indent + words, view
-        return
-    if levels == 0:
+    elif levels == 0:
         yield f"{indent}{words} ... {_n_leaves(view)} leaves, folded", None
-        return
-    yield indent + words, None
-    for side, child in zip(view.sides, view.children, strict=True):
-        yield from _lines(child, side, indent + INDENT, None if levels is None else levels - 1)
+    else:
+        yield indent + words, None
+        for side, child in zip(view.sides, view.children, strict=True):
+            yield from _lines(child, side, indent + INDENT, None if levels is None else levels - 1)
 
 
 def _n_leaves(view: View) -> int:
@@ -98,30 +96,24 @@ def explain(model: Deciding, X: Any) -> list[str]:
 
 def leaf_sentences(model: Readable) -> list[str]:
     """The sentence of `explain` for a record in each leaf of a single tree, from the left."""
-    schema, tree_statistics = model.schema_, model.leaf_statistics_[0]
-    return [
-        _explain_leaf(leaf_of(schema, leaf), path_words(schema, region))
-        for region, leaf in zip(tree_statistics.tree.regions(), tree_statistics.leaves, strict=True)
-    ]
+    schema, statistics, out = model.schema_, model.leaf_statistics_[0], list[str]()
+    for region, value in zip(statistics.tree.regions(), statistics.leaves, strict=True):
+        leaf = leaf_of(schema, value)
+        because = " and ".join(path_words(schema, region)) or "the tree has no split"
+        records = f"{leaf.rows:.0f} records (+- {leaf.rows_spread:.0f} by noise)"
+        if isinstance(leaf, Mean):
+            head = f"{leaf.value:.4g} (+- {leaf.value_spread:.2g} by noise)"
+        else:
+            head = f"{leaf.name}, with probability {leaf.probability:.0%}"
+        sentence = f"{head}, because {because}. About {records} went this way."
+        if not (isinstance(leaf, Mean) or leaf.is_sure):
+            chance = f"{max(leaf.confidence, 0.5):.0%}"
+            sentence += f" {TOO_FEW.format(chance)}"
+        out.append(sentence)
+    return out
 
 
-def _explain_leaf(leaf: Leaf, reasons: Sequence[str]) -> str:
-    because = " and ".join(reasons) or "the tree has no split"
-    return f"{_head(leaf)}, because {because}. {_tail(leaf)}"
-
-
-def _head(leaf: Leaf) -> str:
-    if isinstance(leaf, Mean):
-        return f"{leaf.value:.4g} (+- {leaf.value_spread:.2g} by noise)"
-    return f"{leaf.name}, with probability {leaf.probability:.0%}"
-
-
-def _tail(leaf: Leaf) -> str:
-    rows = f"About {leaf.rows:.0f} records (+- {leaf.rows_spread:.0f} by noise) went this way."
-    if isinstance(leaf, Mean) or leaf.is_sure:
-        return rows
-    chance = f"{max(leaf.confidence, 0.5):.0%}"
-    return f"{rows} That is few against the noise: the class is right with a chance of {chance}."
+TOO_FEW = "That is few against the noise: the class is right with a chance of {}."
 
 
 def _explain_scores(model: Deciding, X: Any) -> list[str]:
@@ -130,34 +122,21 @@ def _explain_scores(model: Deciding, X: Any) -> list[str]:
     predictions = model.model_.predict(codes)
     usual = model.model_.read_score(contribution.base[None, :])[0]
     terms = [*((j,) for j in range(len(contribution.features))), *contribution.pairs]
-
-    def words_of(i: int, term: int) -> str:
-        return " with ".join(words_at(model, j, int(codes[j, i])) for j in terms[term])
-
-    return [
-        _decision(model, partial(words_of, i), contribution.values[i], predictions[i], usual)
-        for i in range(len(predictions))
-    ]
-
-
-def _decision(
-    model: Deciding,
-    words_of: Callable[[int], str],
-    values: FloatArray,
-    prediction: FloatArray,
-    usual: FloatArray,
-) -> str:
-    """`values` (F + P, O): the contribution of each column and pair to one record's score."""
-    moves = _towards(model.model_, values, int(np.argmax(prediction)))
-    order = [int(j) for j in np.argsort(-np.abs(moves), kind="stable") if moves[j] != 0.0]
-    reasons = [f"{words_of(j)} ({moves[j]:+.2g})" for j in order[:MOST_REASONS]]
-    rest = order[MOST_REASONS:]
-    if rest:
-        kinds = "columns and pairs" if len(moves) > len(model.schema_.names) else "columns"
-        reasons.append(f"{len(rest)} other {kinds} together ({float(moves[rest].sum()):+.2g})")
-    because = ", ".join(reasons) or "no column moved the score"
-    words = _prediction_words(model, prediction, usual)
-    return f"{words}, because of {because}. {_unit(model, prediction)}"
+    kinds = "columns and pairs" if contribution.pairs else "columns"
+    sentences = []
+    for i, (values, prediction) in enumerate(zip(contribution.values, predictions, strict=True)):
+        moves = _towards(model.model_, values, int(np.argmax(prediction)))
+        order = [int(j) for j in np.argsort(-np.abs(moves), kind="stable") if moves[j] != 0.0]
+        reasons = []
+        for term in order[:MOST_REASONS]:
+            words = (words_at(model, j, int(codes[j, i])) for j in terms[term])
+            reasons.append(f"{' with '.join(words)} ({moves[term]:+.2g})")
+        if rest := order[MOST_REASONS:]:
+            reasons.append(f"{len(rest)} other {kinds} together ({float(moves[rest].sum()):+.2g})")
+        because = ", ".join(reasons) or "no column moved the score"
+        head = _prediction_words(model, prediction, usual)
+        sentences.append(f"{head}, because of {because}. {_unit(model, prediction)}")
+    return sentences
 
 
 def _towards(model: Model, values: FloatArray, winner: int) -> FloatArray:
@@ -205,10 +184,9 @@ _TITLE = re.compile(r"\s*\S.*?\s{2,}(?=\S)|\s+")
 
 def hanging(text: str, width: int) -> str:
     """Wraps lines to a width; continuation lines are indented to their text."""
-    return "\n".join(_within(line, width) for line in text.splitlines())
-
-
-def _within(line: str, width: int) -> str:
-    title = _TITLE.match(line)
-    indent = min(len(title[0]) if title else 0, width // 2)
-    return textwrap.fill(line, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    lines = []
+    for line in text.splitlines():
+        title = _TITLE.match(line)
+        indent = " " * min(len(title[0]) if title else 0, width // 2)
+        lines.append(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
+    return "\n".join(lines)

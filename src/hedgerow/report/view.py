@@ -121,14 +121,11 @@ def _view(
 
 def leaf_of(schema: Schema, leaf: LeafValue) -> Leaf:
     masses = np.maximum(leaf.masses, 0.0)
-    rows = float(masses.sum())
-    rows_spread = DEVIATIONS * math.sqrt(leaf.variance * len(masses))
+    rows = float(masses.sum()), DEVIATIONS * math.sqrt(leaf.variance * len(masses))
     if schema.classes is None:
         spread = DEVIATIONS * float(leaf.deviations[0])  # at most the whole range
-        return Mean(float(leaf.value[0]), spread, rows, rows_spread)
-    return Verdict(
-        schema.classes, tuple(float(p) for p in leaf.value), rows, rows_spread, _confidence(leaf)
-    )
+        return Mean(float(leaf.value[0]), spread, *rows)
+    return Verdict(schema.classes, tuple(map(float, leaf.value)), *rows, _confidence(leaf))
 
 
 def _confidence(leaf: LeafValue) -> float:

@@ -131,14 +131,9 @@ def metrics_of(model: Any) -> Iterator[tuple[str, str, float, float, float]]:
         return
     for part in evaluation.parts[0]:
         for name, measure in part.measures.items():
-            if all(map(math.isfinite, (measure.value, measure.low, measure.high))):
-                yield (
-                    measure_name(name, evaluation.classes),
-                    part.group,
-                    measure.value,
-                    measure.low,
-                    measure.high,
-                )
+            numbers = measure.value, measure.low, measure.high
+            if all(map(math.isfinite, numbers)):
+                yield measure_name(name, evaluation.classes), part.group, *numbers
 
 
 def model_card(model: Any) -> str:

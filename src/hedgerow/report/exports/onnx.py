@@ -26,6 +26,7 @@ from hedgerow.report.plain import (
     Threshold,
     as_threshold,
     category_set,
+    nodes_of,
     spellings,
     unknown_code,
 )
@@ -52,25 +53,31 @@ def to_onnx(model: PlainModel) -> bytes:
         ) from error
     helper = onnx.helper
     graph = _Graph(helper, onnx.numpy_helper)
-    _build(graph, model)
+    columns = [_column(graph, grid) for grid in model.grids]
+    rows = graph.node("Concat", *columns, axis=1) if len(columns) > 1 else columns[0]
+    add = _add_terms if model.clip is None else _add_clipped_terms
+    _finish(graph, model, add(graph, model, rows))
     onnx_model = helper.make_model(
-        helper.make_graph(graph.nodes, model.name, graph.inputs, graph.outputs, graph.constants),
+        graph.made(model.name),
         opset_imports=[helper.make_opsetid(name, version) for name, version in OPSETS.items()],
         ir_version=IR_VERSION,
         producer_name="hedgerow",
         producer_version=__version__,
     )
-    parsers = {grid.feature: _preprocessing(grid) for grid in model.grids if grid.is_parsed}
+    parsers = {
+        grid.feature: {
+            "column": grid.source,
+            "parse": None if grid.parser is None else grid.parser.entries,
+            "missing": list(grid.sentinels),
+        }
+        for grid in model.grids
+        if grid.is_parsed
+    }
     properties = {"preprocessing": json.dumps(parsers)} if parsers else {}
     helper.set_model_props(onnx_model, {"classes": json.dumps(model.classes)} | properties)
     onnx.checker.check_model(onnx_model, full_check=True)
     content: bytes = onnx_model.SerializeToString()
     return content
-
-
-def _preprocessing(grid: Grid) -> dict[str, Any]:
-    parser = grid.parser.entries if grid.parser is not None else None
-    return {"column": grid.source, "parse": parser, "missing": list(grid.sentinels)}
 
 
 class _Graph:
@@ -97,30 +104,17 @@ class _Graph:
         self.nodes.append(onnx_node)
         return name
 
-    def subgraph(self, graph: _Graph, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
-        return self._helper.make_graph(
-            graph.nodes, "one tree", list(inputs), list(outputs), graph.constants
-        )
-
-    def nested_graph(self) -> _Graph:
+    def nested(self) -> _Graph:
         return _Graph(self._helper, self._numpy, "inner ")
+
+    def made(self, title: str) -> Any:
+        return self._helper.make_graph(self.nodes, title, self.inputs, self.outputs, self.constants)
 
     def value(self, name: str, kind: type[Any], shape: Sequence[Any]) -> Any:
         from onnx import TensorProto
 
         number = TensorProto.STRING if kind is str else TensorProto.DOUBLE
         return self._helper.make_tensor_value_info(name, number, list(shape))
-
-
-def _build(graph: _Graph, model: PlainModel) -> None:
-    columns = [_column(graph, grid) for grid in model.grids]
-    rows = graph.node("Concat", *columns, axis=1) if len(columns) > 1 else columns[0]
-    sums = (
-        _add_clipped_terms(graph, model, rows)
-        if model.clip is not None
-        else _add_terms(graph, model, rows)
-    )
-    _finish(graph, model, sums)
 
 
 def _column(graph: _Graph, grid: Grid) -> str:
@@ -159,10 +153,8 @@ def _words(grid: Grid) -> dict[str, int]:
 def _add_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
     if not model.terms:
         return _constant_sums(graph, model, rows)
-    trees = _Ensemble(model.grids)
-    for root in model.terms:
-        trees.add(root, 0)
-    return graph.node("Add", trees.node(graph, rows, model.outputs), graph.constant([model.base]))
+    trees = _Ensemble(model.grids, model.terms).node(graph, rows, model.outputs)
+    return graph.node("Add", trees, graph.constant([model.base]))
 
 
 def _constant_sums(graph: _Graph, model: PlainModel, rows: str) -> str:
@@ -177,26 +169,19 @@ def _add_clipped_terms(graph: _Graph, model: PlainModel, rows: str) -> str:
     assert model.clip is not None
     start = _constant_sums(graph, model, rows)
     if model.curves:
-        curves = _Ensemble(model.grids)
-        for root in model.curves:
-            curves.add(root, 0)
-        start = graph.node("Add", start, curves.node(graph, rows, model.outputs))
-    trees = _Ensemble(model.grids)
-    for place, root in enumerate(model.trees):
-        trees.add(root, place * model.outputs)
+        curves = _Ensemble(model.grids, model.curves).node(graph, rows, model.outputs)
+        start = graph.node("Add", start, curves)
+    trees = _Ensemble(model.grids, model.trees, apart=model.outputs)
     flat = trees.node(graph, rows, len(model.trees) * model.outputs)
     shape = graph.constant([-1, len(model.trees), model.outputs], np.int64)
     by_tree = graph.node("Transpose", graph.node("Reshape", flat, shape), perm=[1, 0, 2])
-    inner, sides = graph.nested_graph(), ["n", model.outputs]
+    inner, sides = graph.nested(), ["n", model.outputs]
     sum_name = inner.node("Add", "sum", "tree")
     low, high = (inner.constant(bound) for bound in model.clip)
     inner.node("Clip", sum_name, low, high, to="clipped")
-    body = graph.subgraph(
-        inner,
-        [inner.value("sum", float, sides), inner.value("tree", float, sides)],
-        [inner.value("clipped", float, sides)],
-    )
-    return graph.node("Scan", start, by_tree, body=body, num_scan_inputs=1)
+    inner.inputs += [inner.value(name, float, sides) for name in ("sum", "tree")]
+    inner.outputs.append(inner.value("clipped", float, sides))
+    return graph.node("Scan", start, by_tree, body=inner.made("one tree"), num_scan_inputs=1)
 
 
 def _finish(graph: _Graph, model: PlainModel, sums: str) -> None:
@@ -249,19 +234,22 @@ def _apply_link(graph: _Graph, link: OutputLink, sums: str) -> None:
 class _Ensemble:
     """Trees in the layout of the operator's attributes.
 
-    A leaf has one target, so a tree of several outputs is written once for each of them.
+    A leaf has one target, so a tree of several outputs is written once for each of them. The
+    targets of one tree are `apart` from those of the next.
     """
 
-    def __init__(self, grids: Sequence[Grid]) -> None:
+    def __init__(self, grids: Sequence[Grid], roots: Sequence[PlainNode], apart: int = 0) -> None:
         self._grids = grids
         self._roots: list[int] = []
         self._nodes: list[tuple[int, int, float, int]] = []  # mode, column, split, missing
         self._ways: list[list[tuple[int, int]]] = []  # (number, whether a leaf) for true and false
         self._leaves: list[tuple[int, float]] = []
         self._sets: list[float] = []
+        for number, root in enumerate(roots):
+            self._add(root, number * apart)
 
-    def add(self, root: PlainNode, first_target: int) -> None:
-        outputs = len(_first_leaf(root).values)
+    def _add(self, root: PlainNode, first_target: int) -> None:
+        outputs = next(len(node.values) for node in nodes_of(root) if isinstance(node, PlainLeaf))
         for output in range(outputs):
             self._roots.append(len(self._nodes))
             place, is_leaf = self._place(root, output, first_target + output)
@@ -275,11 +263,7 @@ class _Ensemble:
         grid = self._grids[node.column]
         if grid.kind is not ColumnKind.NUMERIC:
             return self._place_set(node, grid, output, target)
-        return self._place_number(as_threshold(node, grid), output, target)
-
-    def _place_number(
-        self, test: Threshold | PlainNode, output: int, target: int
-    ) -> tuple[int, int]:
+        test = as_threshold(node, grid)
         if not isinstance(test, Threshold):
             return self._place(test, output, target)
         mode = LESS if test.below is not None else LESS_OR_EQUAL
@@ -340,9 +324,3 @@ class _Ensemble:
             leaf_weights=graph.tensor(weights, np.float64, "weights"),
             **(sets if self._sets else {}),
         )
-
-
-def _first_leaf(node: PlainNode) -> PlainLeaf:
-    while not isinstance(node, PlainLeaf):
-        node = node.yes
-    return node

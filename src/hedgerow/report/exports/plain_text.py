@@ -68,17 +68,13 @@ DOT_STYLE = (
 
 def to_dot(model: PlainModel) -> str:
     lines = ["digraph model {", *DOT_STYLE, f"label={_quote(f'{model.name}: {sum_words(model)}')};"]
-    numbers = count()
-    lines.append(f"start [shape=plaintext, label={_quote(_start(model))}];")
+    numbers, start = count(), f"start: {values_words(model, model.base)}"
+    lines.append(f"start [shape=plaintext, label={_quote(start)}];")
     for place, (name, root) in enumerate(named_terms(model)):
         lines += [f"subgraph cluster_{place} {{", f"label={_quote(name)};"]
         lines += [line for _, line in _statements(model, root, numbers)]
         lines.append("}")
     return "\n".join([*lines, "}"]) + "\n"
-
-
-def _start(model: PlainModel) -> str:
-    return f"start: {values_words(model, model.base)}"
 
 
 def _statements(

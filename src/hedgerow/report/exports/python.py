@@ -65,13 +65,12 @@ def _column(grid: Grid) -> dict[str, Any]:
 
 def _tree(root: PlainNode) -> list[Any]:
     """Preorder: a test is (column, cells of yes, number of yes nodes), a leaf is a list."""
-    return [_entry(node) for node in nodes_of(root)]
-
-
-def _entry(node: PlainNode) -> list[float] | tuple[int, int, int]:
-    if isinstance(node, PlainLeaf):
-        return list(node.values)
-    return (node.column, node.cells, size(node.yes))
+    return [
+        list(node.values)
+        if isinstance(node, PlainLeaf)
+        else (node.column, node.cells, size(node.yes))
+        for node in nodes_of(root)
+    ]
 
 
 def size(node: PlainNode) -> int:

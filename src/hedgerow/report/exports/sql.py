@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
@@ -73,17 +73,14 @@ def _texts(parsed: Sequence[Grid]) -> list[str]:
     texts = {grid.source: _text_of(grid) for grid in parsed if grid.kind is not ColumnKind.HASHED}
     dates = [_date_slots(grid) for grid in parsed if grid.rules["kind"] == "date"]
     trimmed = [f"trim({_quote(name)}::text, {SPACES}) AS {text}" for name, text in texts.items()]
-    texts_of = [
-        f"{_parsed_text(g)} AS {_category_of(g)}"
-        for g in parsed
-        if g.kind is ColumnKind.CATEGORICAL
-    ]
-    parts = [part for part in (trimmed, dates, texts_of) if part]
-    sources = ["records", *(f"texts_{k}" for k in range(1, len(parts)))]
-    return [
-        f"texts_{k} AS MATERIALIZED (\n  SELECT {_join_lines(['*', *part])}\n  FROM {source}\n)"
-        for k, (part, source) in enumerate(zip(parts, sources, strict=False), 1)
-    ]
+    listed = [grid for grid in parsed if grid.kind is ColumnKind.CATEGORICAL]
+    categories = [f"{_parsed_text(grid)} AS {_category_of(grid)}" for grid in listed]
+    steps, source = list[str](), "records"
+    for part in filter(None, (trimmed, dates, categories)):
+        columns, name = _join_lines(["*", *part]), f"texts_{len(steps) + 1}"
+        steps.append(f"{name} AS MATERIALIZED (\n  SELECT {columns}\n  FROM {source}\n)")
+        source = name
+    return steps
 
 
 def _clean(grid: Grid) -> str:
@@ -97,18 +94,12 @@ def _clean(grid: Grid) -> str:
     texts: dict[int, list[str]] = {}
     for text, code in spellings(grid).items():
         texts.setdefault(code, []).append(text)
-    ways = [
-        f"WHEN {column} IN ({', '.join(_text(t) for t in sorted(texts[code]))}) "
-        f"THEN {_category(grid, code)}"
+    ways = " ".join(
+        f"WHEN {column} IN {_listed(texts[code])} THEN {_category(grid, code)}"
         for code in sorted(texts)
-    ]
-    return " ".join(
-        [
-            f"CASE WHEN {column} IS NULL THEN NULL",
-            *ways,
-            f"ELSE {_category(grid, unknown_code(grid))} END",
-        ]
     )
+    other = _category(grid, unknown_code(grid))
+    return f"CASE WHEN {column} IS NULL THEN NULL {ways} ELSE {other} END"
 
 
 # Declared parsers: the patterns of `schema.parsers`, which both databases support. A CASE guards
@@ -127,7 +118,7 @@ def _category_of(grid: Grid) -> str:
 
 def _is_sentinel(grid: Grid) -> str:
     texts = {t for s in grid.rules["sentinels"] for t in {s, *other_spellings(s)}}
-    return f"{_text_of(grid)} IN ({', '.join(map(_text, sorted(texts)))})" if texts else "FALSE"
+    return f"{_text_of(grid)} IN {_listed(texts)}" if texts else "FALSE"
 
 
 def _parsed_number(grid: Grid, number: str) -> str:
@@ -149,8 +140,8 @@ def _parsed_text(grid: Grid) -> str:
         value = _code(rules, column)
     elif rules["kind"]:
         value = f"COALESCE({PARSED[rules['kind']](grid)}::bigint::text, '()')"
-    missing = ", ".join(map(_text, sorted(MISSING_TEXTS - set(rules.get("words", ())))))
-    kept = f"WHEN {column} IN ({missing}) THEN {column}"
+    missing = _listed(MISSING_TEXTS - set(rules.get("words", ())))
+    kept = f"WHEN {column} IN {missing} THEN {column}"
     absent = f"{column} IS NULL OR {_is_sentinel(grid)}"
     return f"CASE WHEN {absent} THEN NULL {kept} ELSE {value} END"
 
@@ -230,13 +221,12 @@ def _read_date(grid: Grid) -> str:
 def _read_words(grid: Grid) -> str:
     rules, column = grid.rules, _text_of(grid)
     folded = f"translate({column}, {_text(ascii_uppercase)}, {_text(ascii_lowercase)})"
-    ways = [
-        f"WHEN {text} IN ({', '.join(map(_text, sorted({word, *other_spellings(word)})))}) "
-        f"THEN {_number(value)}"
+    ways = " ".join(
+        f"WHEN {text} IN {_listed({word, *other_spellings(word)})} THEN {_number(value)}"
         for text in (column, folded)
         for word, value in rules["words"].items()
-    ]
-    return f"CASE {' '.join(ways)} ELSE NULL END"
+    )
+    return f"CASE {ways} ELSE NULL END"
 
 
 PARSED = {"number": _read_number, "date": _read_date, "words": _read_words}
@@ -275,21 +265,17 @@ def _steps_of(model: PlainModel) -> list[Sequence[PlainNode]]:
 
 def _sums(model: PlainModel) -> list[str]:
     """One step per few dozen terms; each starts from the sums of the step before."""
-    steps = []
+    steps, place, source = [], 0, "cleaned"
     before = [_number(value) for value in model.base]
-    place = 0
     for number, terms in enumerate(_steps_of(model), 1):
-        columns = ["cleaned.*" if number == 1 else f"sum_{number - 1}.*"]
-        for output, start in enumerate(before):
-            columns.append(
-                f"{_sum_expression(model, terms, place, start, output)} AS s{number}_{output}"
-            )
-        source = "cleaned" if number == 1 else f"sum_{number - 1}"
-        steps.append(
-            f"sum_{number} AS MATERIALIZED (\n  SELECT {_join_lines(columns)}\n  FROM {source}\n)"
-        )
+        sums = [
+            f"{_sum_expression(model, terms, place, start, output)} AS s{number}_{output}"
+            for output, start in enumerate(before)
+        ]
+        columns = _join_lines([f"{source}.*", *sums])
+        steps.append(f"sum_{number} AS MATERIALIZED (\n  SELECT {columns}\n  FROM {source}\n)")
         before = [f"s{number}_{output}" for output in range(model.outputs)]
-        place += len(terms)
+        place, source = place + len(terms), f"sum_{number}"
     return steps
 
 
@@ -403,6 +389,10 @@ def _bound(edge: float) -> str:
     digits = repr(edge).lstrip("-").replace(".", "").strip("0")
     is_plain = len(digits) <= PLAIN_DIGITS and "e" not in digits
     return f"{edge:.15g}" if is_plain else _number(edge)
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return f"({', '.join(map(_text, sorted(texts)))})"
 
 
 def _text(text: str) -> str:
