@@ -52,7 +52,7 @@ from hedgerow.methods.method import Method
 from hedgerow.methods.parameters import ATTRIBUTES, CLASSES_ATTRIBUTE, check_parameters
 from hedgerow.methods.predicting import outputs
 from hedgerow.methods.saving import plain_state, set_state, write_model
-from hedgerow.methods.sources import TrainingRows, named_columns, read_rows, source_of
+from hedgerow.methods.sources import TrainingRows, named_columns, rows_of_source, source_of
 from hedgerow.methods.training import Circumstances, agree, bar, train
 from hedgerow.models.model import Model
 from hedgerow.models.uncertainty import LeafStatistics
@@ -174,7 +174,7 @@ class PrivateEstimator(CommonParameters):
             rows = self._given_rows(X, y, site, sites, person)
         else:
             columns = named_columns(target, site, sites, person)
-            rows = read_rows(self, source, columns, push_down, temp_folder)
+            rows = rows_of_source(self, source, columns, push_down, temp_folder)
         holders, around, held_out = self._holders(rows)
         with self._server(rows, holders) as server:
             train(self, rows.study, rows.method, server, around)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,19 +49,15 @@ def split_proxy_rows(
     if proxy_rows is None:
         X, y = make_up_rows(schema, n + max(2000, int(TEST_PART * n)), rng)
         return X[:n], y[:n], X[n:], y[n:]
-    X, labels = _as_array(proxy_rows[0], schema), proxy_rows[1]
-    times = schema.survival
+    X, labels, times = proxy_rows[0], proxy_rows[1], schema.survival
+    if hasattr(X, "columns"):
+        X = np.stack([np.asarray(X[name], dtype=object) for name in schema.columns], axis=1)
+    X = np.asarray(X, dtype=object)
     y = np.asarray(labels, dtype=object) if times is None else checked_times(labels, times)
     order = rng.permutation(len(y))
     test = max(1, int(TEST_PART * len(y)))
     train = order[test:][:n]
     return X[train], y[train], X[order[:test]], y[order[:test]]
-
-
-def _as_array(X: Any, schema: Schema) -> Any:
-    if hasattr(X, "columns"):
-        return np.stack([np.asarray(X[name], dtype=object) for name in schema.columns], axis=1)
-    return np.asarray(X, dtype=object)
 
 
 def make_up_rows(schema: Schema, n: int, rng: Rng) -> tuple[Any, Any]:
@@ -184,12 +181,11 @@ class DryRun:
         seconds = time.perf_counter() - began
         test = encode(X_test, study.schema, y=y_test)
         assert test.y is not None
-        quality = _quality(model.predict(test.codes), np.asarray(test.y), schema)
         record = federation.record
         return Trial(
             estimator=name,
             epsilon=epsilon,
-            quality=quality,
+            quality=_quality(model.predict(test.codes), np.asarray(test.y), schema),
             noise=watching.noise,
             rounds=len(record.rounds),
             bytes_per_site=record.bytes_per_site,
@@ -209,7 +205,7 @@ class _Watching:
 
     def __init__(self, federation: Any) -> None:
         self.federation = federation
-        self.numbers_by_noise: dict[tuple[str, float], list[int]] = {}
+        self.numbers_by_noise = defaultdict[tuple[str, float], list[int]](list)
 
     def ask(self, queries: Sequence[Query]) -> Sequence[Reply]:
         replies: Sequence[Reply] = self.federation.ask(queries)
@@ -217,21 +213,15 @@ class _Watching:
         for query in queries:
             if isinstance(query, SumQuery):
                 deviation = round(math.sqrt(self.federation.variance(query)), 6)
-                self.numbers_by_noise.setdefault((str(phrase_of(query)), deviation), []).append(
-                    number
-                )
+                self.numbers_by_noise[str(phrase_of(query)), deviation].append(number)
         return replies
 
     @property
     def noise(self) -> tuple[PlannedNoise, ...]:
         return tuple(
-            PlannedNoise(_rounds(numbers), query, deviation)
-            for (query, deviation), numbers in self.numbers_by_noise.items()
+            PlannedNoise("-".join(dict.fromkeys([str(n[0]), str(n[-1])])), query, deviation)
+            for (query, deviation), n in self.numbers_by_noise.items()
         )
-
-
-def _rounds(numbers: Sequence[int]) -> str:
-    return str(numbers[0]) if numbers[0] == numbers[-1] else f"{numbers[0]}-{numbers[-1]}"
 
 
 def network_words(round_trips: int, latency: float | None) -> str:
@@ -248,11 +238,9 @@ def _round_trips(federation: Server) -> int:
 
 
 def _baseline_quality(truth: Any, schema: Schema) -> float:
-    if schema.survival is not None:
+    if schema.survival is not None or is_binary(schema):
         return 0.5
-    if schema.target is not None:
-        return 0.0
-    return 0.5 if is_binary(schema) else float(np.bincount(truth).max() / len(truth))
+    return 0.0 if schema.target is not None else float(np.bincount(truth).max() / len(truth))
 
 
 def _quality(predictions: FloatArray, truth: Any, schema: Schema) -> float:
@@ -335,7 +323,22 @@ def forecast(study: Study, method: Method, influence: Influence | None = None) -
     trained_model = run(method.flow(study.schema, federation, rng), federation)
     if study.asks_held_out:
         on_held_out_records(trained_model.model, federation)
-    return _forecast(federation, most_rounds(study, method) * (1 if influence is None else 2))
+    rounds, prices = federation.record.rounds, dict[int, Cost]()
+    for number in {q.round for q in federation.queries} - {ENTRY}:
+        round_queries = [q for q in federation.queries if q.round == number]
+        prices[number] = total_cost(worst_path(round_queries))
+    dearest = max(prices, key=lambda number: prices[number], default=0)
+    return Forecast(
+        study=federation.study,
+        rounds=len(rounds),
+        most_rounds=most_rounds(study, method) * (1 if influence is None else 2),
+        bytes_out=sum(r.bytes_out for r in rounds),
+        bytes_in=sum(r.bytes_in for r in rounds),
+        spent=federation.sites.spent(),
+        dearest_round=dearest,
+        dearest=prices.get(dearest, 0.0),
+        round_trips=_round_trips(federation),
+    )
 
 
 def _random_rows(schema: Schema, rng: Rng) -> Encoded:
@@ -354,23 +357,3 @@ def most_rounds(study: Study, method: Method) -> int:
     """The most rounds of a run, without retries."""
     size = method.largest(study.schema)
     return size.rounds_of(study.n_sites, study.training_rounds) + bool(study.asks_held_out)
-
-
-def _forecast(federation: Server, most: int) -> Forecast:
-    rounds = federation.record.rounds
-    prices = {
-        number: total_cost(worst_path([q for q in federation.queries if q.round == number]))
-        for number in {q.round for q in federation.queries} - {ENTRY}
-    }
-    dearest = max(prices, key=lambda number: prices[number], default=0)
-    return Forecast(
-        study=federation.study,
-        rounds=len(rounds),
-        most_rounds=most,
-        bytes_out=sum(r.bytes_out for r in rounds),
-        bytes_in=sum(r.bytes_in for r in rounds),
-        spent=federation.sites.spent(),
-        dearest_round=dearest,
-        dearest=prices.get(dearest, 0.0),
-        round_trips=_round_trips(federation),
-    )

@@ -18,7 +18,6 @@ from hedgerow.methods.blocks.evaluation import EvaluationTables, GroupedBy
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.constants import constant
 from hedgerow.methods.evaluated_rows import (
-    GroupColumn,
     common_draws,
     evaluated_rows,
     group_column,
@@ -31,8 +30,8 @@ from hedgerow.models.model import Model
 from hedgerow.models.survival import RiskTable
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.accounting.conversions import check_guarantee, warn_if_weak
-from hedgerow.privacy.accounting.guarantee import Drawn, Guarantee
-from hedgerow.privacy.statement.statement import PrivacyStatement, statement
+from hedgerow.privacy.accounting.guarantee import Guarantee
+from hedgerow.privacy.statement.statement import statement
 from hedgerow.privacy.statement.wording import evaluation_words, guarantee_of
 from hedgerow.privacy.study import Study
 from hedgerow.report.evaluation import Evaluation, Measured
@@ -153,7 +152,9 @@ def compare(
 
     `left_by` are the draws that held out exactly these rows from all trainings, if any.
     """
-    schema = _joint_schema(candidates)
+    for candidate in candidates:
+        check_is_fitted(candidate, "model_")
+    schema = joint_schema([candidate.schema_ for candidate in candidates])
     column = group_column(by, candidates[0])
     schema = schema if column is None else column.on_grid(schema)
     models = [
@@ -170,7 +171,9 @@ def compare(
     draw = None if left_by is None else left_by.part(HELD_OUT)
     guarantee = guarantee_of(study, by_person, sample=draw)
     note = evaluation_words(_trainings(candidates, left_by), guarantee)
-    grouping = _grouping(column, schema)
+    grouping = None
+    if column is not None:
+        grouping = GroupedBy(schema.grids[schema.index(column.name)], column.cuts)
     if grouping is not None and records is not None:
         _check_groups(records, models, grouping, study)
     total = None
@@ -187,17 +190,22 @@ def compare(
     )
     sources = {candidate.privacy_.schema_source for candidate in candidates}
     source = sources.pop() if len(sources) == 1 else schema.provenance
-    privacy = _statement(study, federation, note, by_person, total, source, draw)
+    privacy = statement(
+        study,
+        federation.sites.spent(),
+        federation.queries,
+        is_simulation=True,
+        slack=federation.slack,
+        persons_declared=by_person,
+        total=total,
+        schema_source=source,
+        sample=draw,
+    )
+    privacy = replace(privacy, covers="evaluation", caveats=(note, *privacy.caveats))
     best = max(range(len(candidates)), key=lambda k: _goodness(measures[k][0]))
     digests = tuple(candidate.model_.score.digest for candidate in candidates)
     classes = schema.classes or ()
     return Evaluation(measures, confidence, privacy, digests, candidates[best], names, classes)
-
-
-def _grouping(column: GroupColumn | None, schema: Schema) -> GroupedBy | None:
-    if column is None:
-        return None
-    return GroupedBy(schema.grids[schema.index(column.name)], column.cuts)
 
 
 def _check_groups(records: int, models: Sequence[Model], by: GroupedBy, study: Study) -> None:
@@ -225,12 +233,6 @@ def on_held_out_records(model: Model, federation: Server) -> tuple[Measured, ...
     study = federation.study
     tables = run(method.flow([model], study.schema, None, study.held_out), federation)
     return tuple(_measure(table, 0, model, study.schema, USUAL_CONFIDENCE) for table in tables)
-
-
-def _joint_schema(models: Sequence[Any]) -> Schema:
-    for model in models:
-        check_is_fitted(model, "model_")
-    return joint_schema([model.schema_ for model in models])
 
 
 def _study(schema: Schema, n_sites: int, epsilon: Any, delta: Any, most: int) -> Study:
@@ -269,21 +271,15 @@ def _measure(
         return Measured(table.group, *survival_measures(noisy, model.survival, confidence))
     if schema.classes is None:
         assert schema.target is not None
-        measures = number_measures(
-            values[k][:, 0],
-            method.error_edges(schema),
-            values[-1][:, 0],
-            method.coarse_target_edges(schema),
-            variance,
-            confidence,
-            (schema.target.low, schema.target.high),
-        )
+        errors, targets = values[k][:, 0], values[-1][:, 0]
+        edges, target_edges = method.error_edges(schema), method.coarse_target_edges(schema)
+        ends = schema.target.low, schema.target.high
+        measures = number_measures(errors, edges, targets, target_edges, variance, confidence, ends)
         return Measured(table.group, measures, ())
     counts: FloatArray = values[k]
     if len(schema.classes) == 2:
-        measures = two_class_measures(
-            counts, variance, confidence, probabilities=_few_probabilities(model)
-        )
+        few = _few_probabilities(model)
+        measures = two_class_measures(counts, variance, confidence, probabilities=few)
         return Measured(table.group, measures, calibration(counts, variance, confidence))
     right, noise = right_and_wrong(counts, variance)
     measures = many_class_measures(counts, variance, confidence)
@@ -304,26 +300,3 @@ def _goodness(measures: Measured) -> float:
     name = next(iter(measures.measures))
     value = measures[name].value
     return -value if name == "mean_absolute_error" else value
-
-
-def _statement(
-    study: Study,
-    federation: Server,
-    note: str,
-    persons_declared: bool,
-    total: Any,
-    schema_source: str,
-    draw: Drawn | None,
-) -> PrivacyStatement:
-    privacy = statement(
-        study,
-        federation.sites.spent(),
-        federation.queries,
-        is_simulation=True,
-        slack=federation.slack,
-        persons_declared=persons_declared,
-        total=total,
-        schema_source=schema_source,
-        sample=draw,
-    )
-    return replace(privacy, covers="evaluation", caveats=(note, *privacy.caveats))

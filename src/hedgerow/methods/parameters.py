@@ -75,26 +75,24 @@ class When:
     words: str = ""
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        return all(_is_one_of(values[name], some) for name, some in self.settings.items())
+        return all(
+            values[name] in some or (... in some and values[name] is not None)
+            for name, some in self.settings.items()
+        )
 
     def __str__(self) -> str:
-        conditions = (f"{name}={_join_values(some)}" for name, some in self.settings.items())
+        """Values joined by "or"; None is omitted beside others, since it stands for one of them."""
+        conditions = []
+        for name, some in self.settings.items():
+            values = [value for value in some if value is not None] or [None]
+            words = ("..." if value is ... else repr(value) for value in values)
+            conditions.append(f"{name}={' or '.join(words)}")
         return self.words or " and ".join(conditions)
 
 
 def when(words: str = "", **settings: Any) -> When:
     """`when(split="best", update=("newton", "gradient"))`; `...` is any value but None."""
     return When({n: v if isinstance(v, tuple) else (v,) for n, v in settings.items()}, words)
-
-
-def _is_one_of(value: Any, some: tuple[Any, ...]) -> bool:
-    return value in some or (... in some and value is not None)
-
-
-def _join_values(some: tuple[Any, ...]) -> str:
-    """Values joined by "or"; None is omitted beside others, since it stands for one of them."""
-    values = [value for value in some if value is not None] or [None]
-    return " or ".join("..." if value is ... else repr(value) for value in values)
 
 
 @dataclass(frozen=True)
@@ -189,15 +187,12 @@ def _place(kind: type, parameter_field: Field[Any]) -> tuple[bool, int]:
 
 
 def _declare(kind: type, parameter_field: Field[Any]) -> DeclaredParameter:
-    words = dict(parameter_field.metadata)
-    words["rule"] = words["rule"] or rule_of(_hint(kind, parameter_field.name))
-    return DeclaredParameter(name=parameter_field.name, default=parameter_field.default, **words)
-
-
-def _hint(kind: type, name: str) -> Any:
-    """The type with which the parameter was declared; annotations are strings."""
-    home = next(c for c in kind.__mro__ if name in get_annotations(c))
-    return eval(get_annotations(home)[name], vars(sys.modules[home.__module__]))
+    name, words = parameter_field.name, dict(parameter_field.metadata)
+    if words["rule"] is None:  # that of the type; annotations are strings
+        home = next(c for c in kind.__mro__ if name in get_annotations(c))
+        hint = eval(get_annotations(home)[name], vars(sys.modules[home.__module__]))
+        words["rule"] = rule_of(hint)
+    return DeclaredParameter(name=name, default=parameter_field.default, **words)
 
 
 def check_parameters(model: Any) -> SimpleNamespace:
@@ -206,19 +201,13 @@ def check_parameters(model: Any) -> SimpleNamespace:
     values = {p.name: getattr(model, p.name) for p in declarations}
     parameters = {p.name: p.rule.check(p.name, values[p.name]) for p in declarations}
     for p in declarations:
-        if not p.is_used(values) and not _is_default(p, values[p.name]):
-            _refuse_unused(type(model).__name__, p, values)
+        value = values[p.name]
+        if p.is_used(values) or value is p.default or bool(value == p.default):
+            continue
+        names = dict.fromkeys(name for when in p.used_with for name in when.settings)
+        settings = ", ".join(f"{name}={values[name]!r}" for name in names)
+        raise ParameterError(
+            f"{p.name} is {value!r}, but {type(model).__name__} does not use it with {settings}; "
+            f"use it with {', or with '.join(map(str, p.used_with))}; or leave it at {p.default!r}."
+        )
     return SimpleNamespace(**parameters)
-
-
-def _is_default(p: DeclaredParameter, value: Any) -> bool:
-    return value is p.default or bool(value == p.default)
-
-
-def _refuse_unused(kind: str, p: DeclaredParameter, values: Mapping[str, Any]) -> None:
-    names = dict.fromkeys(name for when in p.used_with for name in when.settings)
-    settings = ", ".join(f"{name}={values[name]!r}" for name in names)
-    raise ParameterError(
-        f"{p.name} is {values[p.name]!r}, but {kind} does not use it with {settings}; use it with "
-        f"{', or with '.join(map(str, p.used_with))}; or leave it at {p.default!r}."
-    )

@@ -67,7 +67,8 @@ class Plan:
 
     @property
     def chosen(self) -> Trial:
-        return next(t for t in self.trials if self._is(t, self.estimator, self.epsilon))
+        own = self.estimator, self.epsilon
+        return next(trial for trial in self.trials if (trial.estimator, trial.epsilon) == own)
 
     @property
     def noise(self) -> tuple[PlannedNoise, ...]:
@@ -80,14 +81,10 @@ class Plan:
 
     def quality(self, estimator: str, epsilon: float) -> tuple[float, float | None]:
         """Mean quality of an estimator's runs at an epsilon, and their deviation if several."""
-        qualities = [t.quality for t in self.trials if self._is(t, estimator, epsilon)]
-        return float(np.mean(qualities)), float(np.std(qualities, ddof=1)) if len(
-            qualities
-        ) > 1 else None
-
-    @staticmethod
-    def _is(trial: Trial, estimator: str, epsilon: float) -> bool:
-        return (trial.estimator, trial.epsilon) == (estimator, epsilon)
+        runs = [t for t in self.trials if (t.estimator, t.epsilon) == (estimator, epsilon)]
+        qualities = [trial.quality for trial in runs]
+        spread = float(np.std(qualities, ddof=1)) if len(qualities) > 1 else None
+        return float(np.mean(qualities)), spread
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -124,18 +121,22 @@ class Plan:
     def __str__(self) -> str:
         trial = self.chosen
         guarantee = f"epsilon {self.epsilon:g}, delta {self.delta:g}"
-        head = f"Plan for {self.n} records, {_sites(self.n_sites)}, {guarantee}"
+        sites = "1 site" if self.n_sites == 1 else f"{self.n_sites} sites"
+        head = f"Plan for {self.n} records, {sites}, {guarantee}"
         lines = [head, "", f"  {self.advice}", "", "  noise on each sum, in records"]
-        lines += [
-            f"    {n.deviation:10.1f}   round {n.rounds}: {n.query_name} ({self._detectability(n)})"
-            for n in self.noise
-        ]
+        for n in self.noise:
+            least = f"above the noise from {n.smallest} on"
+            if n.smallest > self.n:
+                least = (
+                    f"counts below {n.smallest} are below the noise, and there are fewer records"
+                )
+            lines.append(f"    {n.deviation:10.1f}   round {n.rounds}: {n.query_name} ({least})")
         lines += ["", f"  {self.measure} on {self.proxy_rows}; mean +- spread over runs"]
-        lines += [
-            f"    epsilon {e:<16g} {_quality_text(*quality)}" for e, quality in self.curve.items()
-        ]
-        for name in self.names:
-            lines.append(f"    {name:<24} {_quality_text(*self.quality(name, self.epsilon))}")
+        qualities = {f"epsilon {e:<16g}": quality for e, quality in self.curve.items()}
+        qualities |= {f"{name:<24}": self.quality(name, self.epsilon) for name in self.names}
+        for title, (mean, spread) in qualities.items():
+            runs = " in one run" if spread is None else f" +- {spread:.3f}"
+            lines.append(f"    {title} {mean:.3f}{runs}")
         took = (
             f"{trial.rounds} rounds, {trial.bytes_per_site} bytes per site, "
             f"{trial.seconds:.1f} seconds"
@@ -144,19 +145,6 @@ class Plan:
         if trial.round_trips:
             lines.append(f"  {network_words(trial.round_trips, self.latency)}.")
         return "\n".join(lines)
-
-    def _detectability(self, noise: PlannedNoise) -> str:
-        if noise.smallest > self.n:
-            return f"counts below {noise.smallest} are below the noise, and there are fewer records"
-        return f"above the noise from {noise.smallest} on"
-
-
-def _sites(count: int) -> str:
-    return "1 site" if count == 1 else f"{count} sites"
-
-
-def _quality_text(mean: float, spread: float | None) -> str:
-    return f"{mean:.3f}" + (" in one run" if spread is None else f" +- {spread:.3f}")
 
 
 def plan(

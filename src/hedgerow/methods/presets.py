@@ -99,9 +99,13 @@ class Preset(Generic[_E]):
 
     def _used_values(self, kind: type[_E], typed: Values) -> Values:
         """The paper's values of the parameters that are used together with those given."""
-        declared = {p.name: p for p in declared_parameters(kind)}
-        values = {**{p.name: p.default for p in declared.values()}, **self.usual, **typed}
-        return {name: v for name, v in self.usual.items() if declared[name].is_used(values)}
+        declarations = {p.name: p for p in declared_parameters(kind)}
+        values = {
+            **{p.name: p.default for p in declarations.values()},
+            **self.usual,
+            **typed,
+        }
+        return {name: v for name, v in self.usual.items() if declarations[name].is_used(values)}
 
     def _kind(self, schema: Any) -> type[_E]:
         """The regressor if the schema has a target, else the classifier."""

@@ -112,7 +112,13 @@ def fitted_content(estimator: Any) -> dict[str, Any]:
     return {
         "schema": estimator.schema_.to_dict(),
         "model": estimator.model_.to_dict(),
-        "leaves": [_saved_leaves(statistics) for statistics in estimator.leaf_statistics_],
+        "leaves": [  # noisy masses, so that a tree can be shown from its file
+            [
+                {"masses": v.masses.tolist(), "variance": v.variance, "scale": v.scale}
+                for v in statistics.leaves
+            ]
+            for statistics in estimator.leaf_statistics_
+        ],
         "privacy": estimator.privacy_.to_dict(),
         "run": estimator.run_.to_dict(),
     }
@@ -248,7 +254,11 @@ def plain_state(estimator: Any, state: Mapping[str, Any]) -> dict[str, Any]:
     skops supports neither enumerations nor frozen values, so the fitted part is a model file's
     text.
     """
-    plain = {name: _as_plain(value) for name, value in state.items() if name not in FITTED}
+    plain = {}
+    for name, value in state.items():
+        if name not in FITTED:
+            plain_value = _saved_value(value)
+            plain[name] = plain_value if isinstance(plain_value, dict) else value
     if "model_" in state:
         evaluation = kept_evaluation(estimator)
         beside = {"evaluation": None if evaluation is None else evaluation.to_dict()}
@@ -260,23 +270,15 @@ def set_state(estimator: Any, state: Mapping[str, Any]) -> None:
     """The estimator of a `plain_state`."""
     plain = dict(state)
     text = plain.pop(FITTED_KEY, None)
-    vars(estimator).update({name: _of_plain(value) for name, value in plain.items()})
+    for name, value in plain.items():
+        is_table = isinstance(value, dict) and len(value) == 1 and value.keys() <= READERS.keys()
+        vars(estimator)[name] = _value(value) if is_table else value
     if text is None:
         return
     content = json.loads(text)
     _set_fitted(estimator, content)
     if content["evaluation"] is not None:
         estimator.keep(Evaluation.from_dict(content["evaluation"]))
-
-
-def _as_plain(value: Any) -> Any:
-    plain_value = _saved_value(value)
-    return plain_value if isinstance(plain_value, dict) else value
-
-
-def _of_plain(value: Any) -> Any:
-    is_table = isinstance(value, dict) and len(value) == 1 and value.keys() <= READERS.keys()
-    return _value(value) if is_table else value
 
 
 def _with_whole_digests(model: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
@@ -294,14 +296,6 @@ def _class_named(name: str) -> Any:
     if not (isinstance(kind, type) and issubclass(kind, BaseEstimator)):
         raise ValueError(f"there is no estimator {name!r}")
     return kind
-
-
-def _saved_leaves(statistics: LeafStatistics) -> list[dict[str, Any]]:
-    """Noisy masses of a tree's leaves, so that the tree can be shown from its file."""
-    return [
-        {"masses": v.masses.tolist(), "variance": v.variance, "scale": v.scale}
-        for v in statistics.leaves
-    ]
 
 
 def _leaf_statistics(tree: Tree, leaves: list[dict[str, Any]]) -> LeafStatistics:

@@ -103,7 +103,7 @@ def source_of(
     return X if sql is None else Selected(X, sql)
 
 
-def read_rows(
+def rows_of_source(
     estimator: PrivateEstimator, source: Any, columns: Columns, push_down: bool, temp_folder: Any
 ) -> TrainingRows:
     """Reads a source here, or opens it where its rows stay."""

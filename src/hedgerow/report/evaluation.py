@@ -85,7 +85,7 @@ class Evaluation:
         """Plain values for JSON."""
         return {
             "confidence": self.confidence,
-            "models": [[_plain(measured) for measured in part] for part in self.parts],
+            "models": [[_plain(group_measures) for group_measures in part] for part in self.parts],
             "digests": list(self.digests),
             "classes": list(self.classes),
             "privacy": self.privacy_.to_dict(),
@@ -135,8 +135,8 @@ class Evaluation:
             of = "of an event half-way, by groups of risk"
         lines = [f"  calibration: predicted probability {of}, observed share"] if bins else []
         for b in bins:
-            predicted = f"{b.low:.3f}" if b.low == b.high else f"{b.low:g} to {b.high:g}"
-            lines.append(f"    {predicted:<24} {b.share}")
+            interval = f"{b.low:.3f}" if b.low == b.high else f"{b.low:g} to {b.high:g}"
+            lines.append(f"    {interval:<24} {b.share}")
         return lines
 
 
@@ -146,13 +146,13 @@ def measure_name(name: str, classes: Sequence[str]) -> str:
     return f'share of "{classes[1]}"' if is_share else name
 
 
-def _plain(measured: Measured) -> dict[str, Any]:
+def _plain(group_measures: Measured) -> dict[str, Any]:
     return {
-        "group": measured.group,
-        "measures": {name: _numbers(value) for name, value in measured.measures.items()},
+        "group": group_measures.group,
+        "measures": {name: _numbers(value) for name, value in group_measures.measures.items()},
         "calibration": [
             {"low": b.low, "high": b.high, "records": b.records, "share": _numbers(b.share)}
-            for b in measured.calibration
+            for b in group_measures.calibration
         ],
     }
 
@@ -258,7 +258,8 @@ def compare_models(*models: Any, names: Sequence[str] = ()) -> Comparison:
     if not any(measures_of_each):
         lines["quality"] = ["not evaluated"] * len(models)
     looks = [importances(model) for model in models]
-    parts = {name: [own.get(name, 0.0) for own in looks] for looked in looks for name in looked}
+    column_names = sorted({name for own in looks for name in own})
+    parts = {name: [own.get(name, 0.0) for own in looks] for name in column_names}
     for name in sorted(parts, key=lambda name: -max(parts[name]))[:MOST_LOOKS]:
         lines[f"looks at {name}"] = [f"{part:.1%}" for part in parts[name]]
     titles = tuple(names) or tuple(f"model {k + 1}" for k in range(len(models)))

@@ -157,8 +157,15 @@ def _variations(model: Readable, parts: Parts) -> FloatArray:
     for curve in parts.curves:
         table, weights = by_cell(model, curve)
         variations[curve.feature] += float((weights @ (table - weights @ table) ** 2).sum())
-    for tree in parts.trees:
-        _add_variations(tree, variations)
+    for weighted_tree in parts.trees:
+        tree, mean = weighted_tree.tree, weighted_tree.mean
+        chance = np.zeros(len(tree.tests))
+        chance[0] = 1.0
+        for q in np.flatnonzero(tree.feature >= 0):  # parents come before their children
+            left, right, part = tree.left[q], tree.right[q], weighted_tree.left_part[q]
+            chance[left], chance[right] = chance[q] * part, chance[q] * (1.0 - part)
+            apart = float(((mean[left] - mean[right]) ** 2).sum())
+            variations[tree.feature[q]] += chance[q] * part * (1.0 - part) * apart
     return np.array([*variations, *(surface.variation for surface in parts.surfaces)])
 
 
@@ -243,18 +250,6 @@ def contributions(model: Readable, codes: Codes) -> Contributions:
     for k, surface in enumerate(parts.surfaces, many):
         values[:, k] = surface.table[codes[surface.columns[0]], codes[surface.columns[1]]]
     return Contributions(schema.names, pairs, base, values)
-
-
-def _add_variations(weighted_tree: WeightedTree, variations: FloatArray) -> None:
-    tree, chance = weighted_tree.tree, np.zeros(len(weighted_tree.tree.tests))
-    chance[0] = 1.0
-    for q, test in enumerate(tree.tests):
-        if test is None:
-            continue
-        left, right, part = tree.left[q], tree.right[q], weighted_tree.left_part[q]
-        chance[left], chance[right] = chance[q] * part, chance[q] * (1.0 - part)
-        apart = float(((weighted_tree.mean[left] - weighted_tree.mean[right]) ** 2).sum())
-        variations[tree.feature[q]] += chance[q] * part * (1.0 - part) * apart
 
 
 def by_cell(model: Readable, curve: Curve) -> tuple[FloatArray, FloatArray]:

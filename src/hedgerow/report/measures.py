@@ -11,9 +11,10 @@ Shapes: B bins of the probability, C classes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from statistics import NormalDist
 
 import numpy as np
@@ -29,6 +30,7 @@ PROBABILITY_EDGES = (
 CLASS_STANDS_OUT = 4.0
 """Deviations of noise that each class, or all records, must exceed to be reported."""
 BUMP = 1.0
+UNIT = (0.0, 1.0)
 
 TableMeasure = Callable[[FloatArray], float]
 
@@ -74,6 +76,22 @@ def estimate(
     return EstimatedMeasure(min(max(value, ends[0]), ends[1]), low, high)
 
 
+def estimates(
+    measures: Mapping[str, tuple[TableMeasure, tuple[float, float]]],
+    counts: FloatArray,
+    variance: float,
+    confidence: float,
+    is_told: bool,
+) -> dict[str, EstimatedMeasure]:
+    """Every measure, or none of them if the counts do not exceed the noise."""
+    return {
+        name: estimate(measure, counts, variance, confidence, ends)
+        if is_told
+        else EstimatedMeasure(math.nan, *ends)
+        for name, (measure, ends) in measures.items()
+    }
+
+
 def _variance(measure: TableMeasure, counts: FloatArray, variance: float | FloatArray) -> float:
     """Sum over cells of slope squared times the variance of the count."""
     total, flat = 0.0, counts.reshape(-1)
@@ -101,20 +119,19 @@ def two_class_measures(
     """
     middles = middles_of(edges) if probabilities is None else _means_within(edges, probabilities)
     credit = _ranked_within(edges) if probabilities is None else np.full(len(counts), 0.5)
-    unit = (0.0, 1.0)
+    second = middles > 0.5
+    worth = {
+        "accuracy": np.stack([~second, second], axis=1).astype(np.float64),
+        "log_loss": -np.log(np.stack([1.0 - middles, middles], axis=1)),
+        "brier": np.stack([middles, 1.0 - middles], axis=1) ** 2,
+        "share_of_second_class": np.tile([0.0, 1.0], (len(middles), 1)),
+    }
     measures: dict[str, tuple[TableMeasure, tuple[float, float]]] = {
-        "auc": (lambda c: _auc(c, credit), unit),
-        "accuracy": (lambda c: _mean(c, _hits(middles)), unit),
-        "log_loss": (lambda c: _mean(c, _losses(middles)), (0.0, math.inf)),
-        "brier": (lambda c: _mean(c, np.stack([middles, 1.0 - middles], axis=1) ** 2), unit),
-        "share_of_second_class": (lambda c: _mean(c, np.tile([0.0, 1.0], (len(c), 1))), unit),
+        "auc": (lambda c: _auc(c, credit), UNIT),
+        **{name: (partial(_mean, worth=own), UNIT) for name, own in worth.items()},
     }
-    if not stand_out(counts, variance):
-        return {name: EstimatedMeasure(math.nan, *ends) for name, (_, ends) in measures.items()}
-    return {
-        name: estimate(measure, counts, variance, confidence, ends)
-        for name, (measure, ends) in measures.items()
-    }
+    measures["log_loss"] = (measures["log_loss"][0], (0.0, math.inf))
+    return estimates(measures, counts, variance, confidence, stand_out(counts, variance))
 
 
 def stand_out(counts: FloatArray, variance: float) -> bool:
@@ -170,15 +187,6 @@ def _mean(counts: FloatArray, worth: FloatArray) -> float:
     return float((counts * worth).sum() / total) if total else math.nan
 
 
-def _hits(middles: FloatArray) -> FloatArray:
-    second = middles > 0.5
-    return np.stack([~second, second], axis=1).astype(np.float64)
-
-
-def _losses(middles: FloatArray) -> FloatArray:
-    return -np.log(np.stack([1.0 - middles, middles], axis=1))
-
-
 def calibration(
     counts: FloatArray,
     variance: float | FloatArray,
@@ -186,16 +194,17 @@ def calibration(
     edges: Sequence[float] = PROBABILITY_EDGES,
 ) -> tuple[CalibrationBin, ...]:
     """(B, 2) counts of wrong and right, or of the first and the second class."""
-    ends = [0.0, *edges, 1.0]
+    least = CLASS_STANDS_OUT * math.sqrt(float(np.broadcast_to(variance, 2).sum()))
+    bins = zip([0.0, *edges], [*edges, 1.0], counts, strict=True)
     return tuple(
         CalibrationBin(
-            ends[k],
-            ends[k + 1],
+            low,
+            high,
             float(row.sum()),
-            estimate(_second_share, row, variance, confidence, (0.0, 1.0)),
+            estimate(_second_share, row, variance, confidence, UNIT),
         )
-        for k, row in enumerate(counts)
-        if row.sum() > CLASS_STANDS_OUT * math.sqrt(float(np.broadcast_to(variance, 2).sum()))
+        for low, high, row in bins
+        if row.sum() > least
     )
 
 
@@ -207,11 +216,11 @@ def many_class_measures(
     counts: FloatArray, variance: float, confidence: float
 ) -> dict[str, EstimatedMeasure]:
     """(C B, C) counts by the predicted class, its probability, and the true class."""
-    table, noise = right_and_wrong(counts, variance)
     if not stand_out(counts.reshape(-1, 1), variance):
-        return {"accuracy": EstimatedMeasure(math.nan, 0.0, 1.0)}
-    accuracy = lambda c: _second_share(c.sum(axis=0))  # noqa: E731
-    return {"accuracy": estimate(accuracy, table, noise, confidence, (0.0, 1.0))}
+        return {"accuracy": EstimatedMeasure(math.nan, *UNIT)}
+    table, noise = right_and_wrong(counts, variance)
+    accuracy = estimate(lambda c: _second_share(c.sum(axis=0)), table, noise, confidence, UNIT)
+    return {"accuracy": accuracy}
 
 
 def right_and_wrong(counts: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
@@ -238,26 +247,20 @@ def number_measures(
     below, above = sides[:-1], sides[1:]
     middle = (below + above) / 2.0
     up_to = np.tri(len(errors))  # (E, E) 1 for bins up to each
-    parts = [
-        estimate(partial(_mean, worth=row), errors, variance, confidence, (0.0, 1.0))
-        for row in up_to
-    ]
+
+    def mean_of(worth: FloatArray, most: float) -> EstimatedMeasure:
+        return estimate(partial(_mean, worth=worth), errors, variance, confidence, (0.0, most))
+
+    parts = [mean_of(row, 1.0) for row in up_to]
     measures = {
-        "mean_absolute_error": estimate(
-            lambda c: _mean(c, middle), errors, variance, confidence, (0.0, width)
-        ),
+        "mean_absolute_error": mean_of(middle, width),
         "median_absolute_error": _quantile(parts, sides, 0.5),
         "error_that_9_of_10_keep": _quantile(parts, sides, 0.9),
     }
-    squares = [
-        estimate(partial(_mean, worth=side**2), errors, variance, confidence, (0.0, width**2))
-        for side in (below, middle, above)
-    ]
+    squares = [mean_of(side**2, width**2) for side in (below, middle, above)]
     cells = np.array([ends[0], *target_edges, ends[1]])
-    spread = estimate(
-        lambda c: _spread(c, (cells[1:] + cells[:-1]) / 2.0),
-        targets, variance, confidence, (0.0, width**2 / 4.0),
-    )  # fmt: skip
+    spread_of = partial(_spread, middles=(cells[1:] + cells[:-1]) / 2.0)
+    spread = estimate(spread_of, targets, variance, confidence, (0.0, width**2 / 4.0))
     measures["r2"] = EstimatedMeasure(
         1.0 - squares[1].value / max(spread.value, 1e-12),
         1.0 - squares[2].high / max(spread.low, 1e-12),
@@ -289,11 +292,7 @@ def _quantile(
         within = min((level - rising[k - 1]) / step, 1.0) if step > 0.0 else 1.0
         return float(sides[k - 1] + within * (sides[k] - sides[k - 1]))
 
-    return EstimatedMeasure(
-        reach_level(lambda part: part.value),
-        reach_level(lambda part: part.high),
-        reach_level(lambda part: part.low),
-    )
+    return EstimatedMeasure(*(reach_level(attrgetter(end)) for end in ("value", "high", "low")))
 
 
 # Quality of survival models, from one noisy table: risk group x time x event. A record is in one
@@ -301,7 +300,6 @@ def _quantile(
 # ranked against each other, and half of their pairs count as right: so the grouped concordance is
 # slightly below Harrell's. Shapes: G groups, T times; counts are (G, 2, T + 1), without and with
 # the event.
-UNIT = (0.0, 1.0)
 GROUP_STANDS_OUT = 3.0  # deviations of noise that a group must exceed
 
 
@@ -316,15 +314,14 @@ def survival_measures(
     """Grouped concordance, Brier score, events until the last time; calibration half-way."""
     counts, variance = table.table, table.deviation**2
     chances = chances_of_groups(table, curve)
-    measures: dict[str, TableMeasure] = {
-        "grouped_c_index": _grouped_c,
-        "integrated_brier": lambda c: _brier(c, chances, table.edges),
-        "events_by_the_last_time": lambda c: float(_chances(c.sum(axis=0))[-1]),
+    measures: dict[str, tuple[TableMeasure, tuple[float, float]]] = {
+        "grouped_c_index": (_grouped_c, UNIT),
+        "integrated_brier": (lambda c: _brier(c, chances, table.edges), UNIT),
+        "events_by_the_last_time": (lambda c: float(_chances(c.sum(axis=0))[-1]), UNIT),
     }
-    if not stand_out(counts.reshape(-1, 1), variance):
-        return {name: EstimatedMeasure(math.nan, *UNIT) for name in measures}, ()
-    found = {n: estimate(m, counts, variance, confidence, UNIT) for n, m in measures.items()}
-    return found, calibration_at(table, curve, len(table.edges) // 2, confidence)
+    is_told = stand_out(counts.reshape(-1, 1), variance)
+    half_way = calibration_at(table, curve, len(table.edges) // 2, confidence) if is_told else ()
+    return estimates(measures, counts, variance, confidence, is_told), half_way
 
 
 def chances_of_groups(table: RiskTable, curve: SurvivalCurve) -> FloatArray:

@@ -120,9 +120,14 @@ def _draw_edges(axis: Any, layout: Layout) -> None:
         turn = x + BOX / 2.0 + 0.28
         way = ([x, turn, turn, end + 0.2], [y, y, height, height])
         axis.plot(*way, color=LINE, lw=1.2, zorder=0)  # boxes cover its start
-        above = 0.05 if height > y else -0.05
-        level = "bottom" if above > 0 else "top"
-        axis.text(turn + 0.06, height + above, word, fontsize=8, color=FAINT, va=level)
+        above, level = (0.05, "bottom") if height > y else (-0.05, "top")
+        _write(axis, turn + 0.06, height + above, word, 8, FAINT, va=level)
+
+
+def _write(
+    axis: Any, x: float, y: float, words: str, size: float, color: str = INK, **more: Any
+) -> None:
+    axis.text(x, y, words, fontsize=size, color=color, **{"va": "center"} | more)
 
 
 def _draw_questions(axis: Any, layout: Layout) -> None:
@@ -130,10 +135,8 @@ def _draw_questions(axis: Any, layout: Layout) -> None:
         words = "\n".join(
             textwrap.wrap(f"{question.words}?", LETTERS, max_lines=4, placeholder=" ...")
         )
-        axis.text(
-            x, y, words, ha="center", va="center", fontsize=9, color=INK, linespacing=1.25,
-            bbox={"boxstyle": "round,pad=0.45", "fc": "#f6f4ee", "ec": LINE, "lw": 1.0},
-        )  # fmt: skip
+        box = {"boxstyle": "round,pad=0.45", "fc": "#f6f4ee", "ec": LINE, "lw": 1.0}
+        _write(axis, x, y, words, 9, ha="center", linespacing=1.25, bbox=box)
 
 
 def _draw_leaves(axis: Any, layout: Layout) -> None:
@@ -144,29 +147,20 @@ def _draw_leaves(axis: Any, layout: Layout) -> None:
             _draw_mean(axis, (left, y), verdict, (min(means), max(means)))
         else:
             _draw_classes(axis, (left, y), verdict)
-        rows_words = f"{verdict.rows:.0f} ± {verdict.rows_spread:.0f} records"
-        axis.text(
-            left + BAR_WIDTH + 0.15, y - 0.14, rows_words,
-            fontsize=7.5, color=FAINT, va="center",
-        )  # fmt: skip
+        words = f"{verdict.rows:.0f} ± {verdict.rows_spread:.0f} records"
+        _write(axis, left + BAR_WIDTH + 0.15, y - 0.14, words, 7.5, FAINT)
 
 
 def _draw_classes(axis: Any, at: tuple[float, float], verdict: Verdict) -> None:
     """A bar with a part for each class, and the name of the largest."""
     left, y = at
-    start = left
+    start, alpha, mark, ink = (left, 1.0, "", INK) if verdict.is_sure else (left, 0.35, " ?", FAINT)
     for k, part in enumerate(verdict.probabilities):
-        color = COLORS[min(k, len(COLORS) - 1)]
-        axis.barh(
-            y, BAR_WIDTH * part, left=start, height=0.3, color=color,
-            alpha=1.0 if verdict.is_sure else 0.35, lw=0,
-        )  # fmt: skip
-        start += BAR_WIDTH * part
-    mark = "" if verdict.is_sure else " ?"
-    axis.text(
-        left + BAR_WIDTH + 0.15, y + 0.1, f"{verdict.name} {verdict.probability:.0%}{mark}",
-        fontsize=9.5, color=INK if verdict.is_sure else FAINT, va="center",
-    )  # fmt: skip
+        color, width = COLORS[min(k, len(COLORS) - 1)], BAR_WIDTH * part
+        axis.barh(y, width, left=start, height=0.3, color=color, alpha=alpha, lw=0)
+        start += width
+    words = f"{verdict.name} {verdict.probability:.0%}{mark}"
+    _write(axis, left + BAR_WIDTH + 0.15, y + 0.1, words, 9.5, ink)
 
 
 def _draw_mean(
@@ -181,10 +175,8 @@ def _draw_mean(
     axis.plot([left, left + BAR_WIDTH], [y, y], color=LINE, lw=0.6, zorder=0)
     axis.plot(noise, [y, y], color=COLORS[0], lw=5.0, alpha=0.35, solid_capstyle="butt")
     axis.plot([place], [y], "o", color=COLORS[0], markersize=6)
-    axis.text(
-        left + BAR_WIDTH + 0.15, y + 0.1, f"{verdict.value:.4g} ± {verdict.value_spread:.2g}",
-        fontsize=9.5, color=INK, va="center",
-    )  # fmt: skip
+    words = f"{verdict.value:.4g} ± {verdict.value_spread:.2g}"
+    _write(axis, left + BAR_WIDTH + 0.15, y + 0.1, words, 9.5)
 
 
 def _draw_notes(axis: Any, layout: Layout, model: Readable, bottom: float) -> None:
@@ -195,7 +187,9 @@ def _draw_notes(axis: Any, layout: Layout, model: Readable, bottom: float) -> No
         note += "Pale bars with a question mark: noise alone could change the class."
     else:
         note += "Dots lie between the smallest and the largest mean; bars are their noise."
-    axis.text(-1.1, bottom - 0.55, note + _guarantee(model), fontsize=7.5, color=FAINT, va="top")
+    statement: PrivacyStatement | None = getattr(model, "privacy_", None)
+    note += "" if statement is None else f" Guarantee: {statement.summary}."
+    _write(axis, -1.1, bottom - 0.55, note, 7.5, FAINT, va="top")
 
 
 def _draw_names(axis: Any, layout: Layout, names: tuple[str, ...]) -> None:
@@ -203,10 +197,4 @@ def _draw_names(axis: Any, layout: Layout, names: tuple[str, ...]) -> None:
     for k, name in enumerate(names):
         x, y = left + 1.6 * (k % 2), 0.62 + 0.24 * ((len(names) - 1) // 2 - k // 2)
         axis.barh(y, 0.16, left=x, height=0.13, color=COLORS[k])
-        axis.text(x + 0.25, y, name, fontsize=8.5, va="center")
-
-
-def _guarantee(model: Readable) -> str:
-    """The guarantee as the model's statement words it."""
-    statement: PrivacyStatement | None = getattr(model, "privacy_", None)
-    return "" if statement is None else f" Guarantee: {statement.summary}."
+        _write(axis, x + 0.25, y, name, 8.5, "black")

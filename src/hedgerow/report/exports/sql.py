@@ -72,11 +72,11 @@ def _texts(parsed: Sequence[Grid]) -> list[str]:
     """The records with the texts of parsed columns, and dates split into parts."""
     texts = {grid.source: _text_of(grid) for grid in parsed if grid.kind is not ColumnKind.HASHED}
     dates = [_date_slots(grid) for grid in parsed if grid.rules["kind"] == "date"]
-    trimmed = [f"trim({_quote(name)}::text, {SPACES}) AS {text}" for name, text in texts.items()]
-    listed = [grid for grid in parsed if grid.kind is ColumnKind.CATEGORICAL]
-    categories = [f"{_parsed_text(grid)} AS {_category_of(grid)}" for grid in listed]
+    trims = [f"trim({_quote(name)}::text, {SPACES}) AS {text}" for name, text in texts.items()]
+    category_grids = [grid for grid in parsed if grid.kind is ColumnKind.CATEGORICAL]
+    categories = [f"{_parsed_text(grid)} AS {_category_of(grid)}" for grid in category_grids]
     steps, source = list[str](), "records"
-    for part in filter(None, (trimmed, dates, categories)):
+    for part in filter(None, (trims, dates, categories)):
         columns, name = _join_lines(["*", *part]), f"texts_{len(steps) + 1}"
         steps.append(f"{name} AS MATERIALIZED (\n  SELECT {columns}\n  FROM {source}\n)")
         source = name
@@ -141,9 +141,9 @@ def _parsed_text(grid: Grid) -> str:
     elif rules["kind"]:
         value = f"COALESCE({PARSED[rules['kind']](grid)}::bigint::text, '()')"
     missing = _listed(MISSING_TEXTS - set(rules.get("words", ())))
-    kept = f"WHEN {column} IN {missing} THEN {column}"
+    kept_way = f"WHEN {column} IN {missing} THEN {column}"
     absent = f"{column} IS NULL OR {_is_sentinel(grid)}"
-    return f"CASE WHEN {absent} THEN NULL {kept} ELSE {value} END"
+    return f"CASE WHEN {absent} THEN NULL {kept_way} ELSE {value} END"
 
 
 def _group(pattern: str, column: str, place: int) -> str:
@@ -176,9 +176,9 @@ DATE_SLOTS = "YymbdHMZ"
 def _date_slots(grid: Grid) -> str:
     """The parts of a date in a fixed order, for any format; NULL if there are none."""
     ways = []
-    for named in grid.rules["patterns"]:
-        places = {name: k for k, name in enumerate(re.findall(r"\?P<(\w)>", named), 1)}
-        pattern = _text("^(?:" + re.sub(r"\?P<\w>", "", named) + ")$")
+    for named_pattern in grid.rules["patterns"]:
+        places = {name: k for k, name in enumerate(re.findall(r"\?P<(\w)>", named_pattern), 1)}
+        pattern = _text("^(?:" + re.sub(r"\?P<\w>", "", named_pattern) + ")$")
         slots = "|".join(f"\\{places[name]}" if name in places else "" for name in DATE_SLOTS)
         text = _text_of(grid)
         ways.append(f"WHEN {text} ~ {pattern} THEN regexp_replace({text}, {pattern}, '{slots}')")
@@ -220,10 +220,10 @@ def _read_date(grid: Grid) -> str:
 
 def _read_words(grid: Grid) -> str:
     rules, column = grid.rules, _text_of(grid)
-    folded = f"translate({column}, {_text(ascii_uppercase)}, {_text(ascii_lowercase)})"
+    folded_text = f"translate({column}, {_text(ascii_uppercase)}, {_text(ascii_lowercase)})"
     ways = " ".join(
         f"WHEN {text} IN {_listed({word, *other_spellings(word)})} THEN {_number(value)}"
-        for text in (column, folded)
+        for text in (column, folded_text)
         for word, value in rules["words"].items()
     )
     return f"CASE {ways} ELSE NULL END"

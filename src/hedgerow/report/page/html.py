@@ -17,7 +17,7 @@ class Html(str):
     __slots__ = ()
 
 
-def document(title: str, style: str, *body: Html, policy: str = POLICY) -> str:
+def html_document(title: str, style: str, *body: Html, policy: str = POLICY) -> str:
     """A whole page in one file."""
     return join_html(
         [

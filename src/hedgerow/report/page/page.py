@@ -19,7 +19,7 @@ from hedgerow.report.exports.export import write_file
 from hedgerow.report.importances import mean_of_curve
 from hedgerow.report.page import sections
 from hedgerow.report.page.data import in_page_digits, script_data, trees_that_fit
-from hedgerow.report.page.html import POLICY, Html, document, tag
+from hedgerow.report.page.html import POLICY, Html, html_document, tag
 from hedgerow.report.page.over_time import script_survival, survival_section
 from hedgerow.report.page.pictures import effect_figures, importance_bars, surface_figures
 from hedgerow.report.plain import PlainModel, plain
@@ -77,7 +77,7 @@ def page_of(model: Reportable) -> str:
         for place, words in PLACES.items()
         if place != "survival" or form.survival is not None
     ]
-    return document(
+    return html_document(
         title_of(form),
         page_file("page.css"),
         tag("a", "Skip to the report", class_="skip", href="#main"),
@@ -323,7 +323,7 @@ def live_page(title: str, parts: Sequence[LivePart]) -> str:
         brief = tag("span", "", id=_live_id("brief", place))
         name = tag("summary", tag("h2", part.name), " ", brief)
         main.append(tag("details", name, facts, *inner, class_="study", open="open"))
-    return document(
+    return html_document(
         title,
         page_file("page.css"),
         tag("header", tag("div", *head, class_="inner")),
@@ -343,7 +343,7 @@ def _live_sections(part: LivePart, place: int) -> list[Html]:
         '<rect class="left" width="620" height="22"/>'
         f'<rect class="c1" id="{own["bar"]}" width="0" height="22"/>'
     )
-    out = [tag("section", tag("h2", part.budget), sections.stack(bars, SPENT))]
+    out = [tag("section", tag("h2", part.budget), sections.budget_bar(bars, SPENT))]
     if part.has_sites:
         heads = [tag("th", words, scope="col") for words in ("Site", "State", "Last answer")]
         table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", id=own["each-site"]))

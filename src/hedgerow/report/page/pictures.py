@@ -96,7 +96,7 @@ def _figure(effect: FeatureEffect, grid: Grid, reach: float) -> Html:
 def surface_figures(model: Readable) -> list[Html]:
     """Bars of the most important pairs, a legend, and heat maps that reach its first shade."""
     pairs = dict(list(pair_importances(model).items())[:MOST_SURFACES])
-    named = {" with ".join(pair): part for pair, part in pairs.items() if part[0] > LEAST_PART}
+    by_name = {" with ".join(pair): part for pair, part in pairs.items() if part[0] > LEAST_PART}
     effects = [pair_effect(model, *pair) for pair in pairs]
     reach = max((float(np.abs(effect.values).max()) for effect in effects), default=0.0) or 1.0
     shown = [e for e in effects if 2 * SHADES * np.abs(e.values).max() > reach]
@@ -108,7 +108,7 @@ def surface_figures(model: Readable) -> list[Html]:
     gray = Html(chip.format(_rect(SHADES // 2, True, (0, 0, 9, 9))))
     ends = tag("li", f"{-reach:+.2g} ", *chips, f" {reach:+.2g}")
     legend = tag("ul", ends, tag("li", gray, " noise alone could do this"), class_="legend")
-    return [_bars(named, "pair-importances"), legend, tag("div", *maps, class_="columns")]
+    return [_bars(by_name, "pair-importances"), legend, tag("div", *maps, class_="columns")]
 
 
 def _rect(level: int, is_faint: bool, box: tuple[float, float, float, float]) -> str:
@@ -141,7 +141,7 @@ def _map(effect: PairEffect, grids: Sequence[Grid], reach: float, names: Sequenc
         inner += tag("text", words, x=x, y=y, text_anchor=anchor)
     order = np.unravel_index(np.argsort(-np.abs(values), axis=None)[:MOST_NAMED], values.shape)
     rows, columns = effect.words
-    named = [
+    named_cells = [
         f"{rows[k]} with {columns[m]}: {_with_noise(values[k, m], spread[k, m])}"
         for k, m in zip(*order, strict=True)
     ]
@@ -149,9 +149,9 @@ def _map(effect: PairEffect, grids: Sequence[Grid], reach: float, names: Sequenc
     return tag(
         "figure",
         tag("figcaption", title),
-        picture(inner, box, "; ".join([title, *named])),
+        picture(inner, box, "; ".join([title, *named_cells])),
         tag("div", "Up: {}. To the right: {}.".format(*effect.features), class_="small"),
-        tag("details", tag("summary", "Largest values"), bullet_list(named), class_="small"),
+        tag("details", tag("summary", "Largest values"), bullet_list(named_cells), class_="small"),
     )
 
 

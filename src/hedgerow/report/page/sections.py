@@ -217,8 +217,8 @@ def spent(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> Htm
         f"epsilon {format_above(statement.spent_epsilon)}."
     )
     rounds = table(["Rounds", "For", "Part"], rows, "The budget, round by round")
-    each = _site_by_site(statement, signatures)
-    return section("spent", title, tag("p", words), stack(bars, label), rounds, *each)
+    site_parts = _site_by_site(statement, signatures)
+    return section("spent", title, tag("p", words), budget_bar(bars, label), rounds, *site_parts)
 
 
 def _site_by_site(statement: PrivacyStatement, signatures: dict[str, Any] | None) -> list[Html]:
@@ -264,7 +264,7 @@ def _round_words(rounds: str) -> str:
     return f"round {rounds}" if rounds[:1].isdigit() else rounds
 
 
-def stack(bars: str, label: str) -> Html:
+def budget_bar(bars: str, label: str) -> Html:
     """A bar of the whole budget, 620 wide."""
     return picture(bars, "0 0 620 22", label, class_="stack", preserveAspectRatio="none")
 
@@ -352,7 +352,7 @@ def evaluation(
     note = paid.caveats[0]  # how this cost and that of the model combine; see `evaluate`
     who_paid = IN_THE_RUN if paid.held_out else f"{note[0].upper()}{note[1:]}"
     parts = [tag("p", words), tag("p", who_paid, class_="small")]
-    parts += [_group(measured, len(groups) > 1, classes or ()) for measured in groups]
+    parts += [_group(group_measures, len(groups) > 1, classes or ()) for group_measures in groups]
     return section("evaluation", title, *parts)
 
 
@@ -405,8 +405,8 @@ def calibration_figure(bins: tuple[CalibrationBin, ...], caption: str) -> Html:
             f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'
             f'<circle class="dot" cx="{x:.1f}" cy="{middle:.1f}" r="4"/>'
         )
-        observed = f"{share.value:.2f} ({interval_words(share)})"
-        words.append(f"predicted {b.low:.2g} to {b.high:.2g}, observed {observed}")
+        interval = f"{share.value:.2f} ({interval_words(share)})"
+        words.append(f"predicted {b.low:.2g} to {b.high:.2g}, observed {interval}")
     inner = (
         f'<rect class="frame" x="{low}" y="4" width="{SIDE}" height="{SIDE}"/>'
         f'<line class="axis" x1="{low}" y1="{SIDE + 4}" x2="{high}" y2="4"/>{inner}'

@@ -9,7 +9,7 @@ from pathlib import Path
 from hedgerow.report.evaluation import kept_evaluation
 from hedgerow.report.exports.export import write_file
 from hedgerow.report.page import sections
-from hedgerow.report.page.html import Html, bullet_list, document, picture, table, tag
+from hedgerow.report.page.html import Html, bullet_list, html_document, picture, table, tag
 from hedgerow.report.page.page import Reportable, title_of
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.schema.features import Mark, Numeric
@@ -173,7 +173,7 @@ def sheet_of(model: Reportable, context: Context) -> str:
         tag("p", "SHA-256 ", tag("code", digest), f" · hedgerow {statement.release}. Check: ",
             tag("code", "hedgerow verify model.json"), "."),
     ]  # fmt: skip
-    return document(f"Privacy sheet: {title_of(form)}", STYLE, tag("main", *parts))
+    return html_document(f"Privacy sheet: {title_of(form)}", STYLE, tag("main", *parts))
 
 
 def _first(model: Reportable, form: PlainModel) -> Html:
