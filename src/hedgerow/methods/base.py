@@ -231,15 +231,13 @@ class PrivateEstimator(CommonParameters):
             self.data_report_ = rows.engine.report
         if not study.schema.unconfirmed:
             warn_of(self.data_report_.complaints)
-        holders: list[Held] = []
+        holders: list[Held] = [rows.engine] if rows.engine else []
         held_out = None
         if rows.engine is None:
             draws = draws_of_sites(study)
-            for part, own in zip(rows.parts, draws, strict=True):
-                holders.append(Rows(part, study.schema, own))
+            pairs = zip(rows.parts, draws, strict=True)
+            holders = [Rows(part, study.schema, own) for part, own in pairs]
             held_out = held_out_draws(study, rows.names, draws, by_person)
-        else:
-            holders.append(rows.engine)
         circumstances = Circumstances(
             found_sites=rows.found_sites,
             persons_declared=by_person,

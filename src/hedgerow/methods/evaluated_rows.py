@@ -138,7 +138,12 @@ def group_column(by: str | Mapping[str, Sequence[float]] | None, model: Any) -> 
     if by is None:
         return None
     schema: Schema = model.schema if isinstance(model.schema, Schema) else model.schema_
-    name, cuts = (by, None) if isinstance(by, str) else _one_column(by)
+    columns: Any = {by: None} if isinstance(by, str) else by
+    if not isinstance(columns, Mapping) or len(columns) != 1:
+        raise ParameterError(
+            f"by is {by!r}; give one column, or one with its cuts: {{'age': [40, 65]}}."
+        )
+    ((name, cuts),) = columns.items()
     feature = schema.features[schema.index(name)]
     if not isinstance(feature, Numeric):
         if cuts is not None:
@@ -164,26 +169,14 @@ def usual_cuts(feature: Numeric) -> tuple[float, ...]:
     return edges if len(edges) < USUAL_GROUPS else tuple(edges[k] for k in inner)
 
 
-def _one_column(by: Any) -> tuple[str, Any]:
-    if not isinstance(by, Mapping) or len(by) != 1:
-        raise ParameterError(
-            f"by is {by!r}; give one column, or one with its cuts: {{'age': [40, 65]}}."
-        )
-    ((name, cuts),) = by.items()
-    return name, cuts
-
-
 def _check_cuts(feature: Numeric, cuts: Any) -> tuple[float, ...]:
     try:
         cut_values = tuple(float(cut) for cut in cuts) if isinstance(cuts, Iterable) else ()
     except (TypeError, ValueError):
         cut_values = ()
     is_rising = all(a < b for a, b in zip((feature.low, *cut_values), cut_values, strict=False))
-    if (
-        not cut_values
-        or not is_rising
-        or not (cut_values[-1] <= feature.high and math.isfinite(cut_values[-1]))
-    ):
+    last = cut_values[-1] if cut_values and is_rising else math.inf
+    if not (last <= feature.high and math.isfinite(last)):
         raise ParameterError(
             f"column {feature.name!r} is to be cut at {cuts!r}; give rising numbers above "
             f"{feature.low:g} and up to {feature.high:g}, its range in the schema."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,10 +71,7 @@ def predict_file(
 
 def first_rows(source: Source, schema: Schema, count: int) -> Any:
     """(count, F) the first rows of a source as objects, in the schema's order of columns."""
-    columns = next(iter(open_table(source, schema.columns).chunks(schema.columns, count)), None)
-    if columns is None:
-        raise DataError(f"{source} holds no rows; give at least one.")
-    return np.stack([objects_of(column[:count]) for column in columns], axis=1)
+    return next(_parts(source, schema.columns, count))[:count]
 
 
 def rows_of_sites(
@@ -84,7 +81,7 @@ def rows_of_sites(
     label = outcome_column(sources[0], schema, Columns(target=target, person=person))
     outcome = schema.label_columns(label)
     names = [*schema.columns, *outcome, *([person] if person else [])]
-    tables = [whole_table(source, names) for source in sources]
+    tables = [np.concatenate(list(_parts(source, names, 65_536))) for source in sources]
     columns = len(schema.columns)
     labeled = [has_label(table[:, columns], schema.label_grids[0]) for table in tables]
     tables = [table[keep] for table, keep in zip(tables, labeled, strict=True)]
@@ -101,12 +98,11 @@ def rows_of_sites(
     return rows[:, :columns], labels, whose
 
 
-def whole_table(source: Source, names: Sequence[str]) -> Any:
-    """(n, columns) of a source as objects."""
-    parts = [
-        np.stack([objects_of(column) for column in columns], axis=1)
-        for columns in open_table(source, names).chunks(names, 65_536)
-    ]
-    if not parts:
+def _parts(source: Source, names: Sequence[str], size: int) -> Iterator[Any]:
+    """(n, columns) rows of a source as objects, in chunks; at least one."""
+    is_empty = True
+    for columns in open_table(source, names).chunks(names, size):
+        is_empty = False
+        yield np.stack([objects_of(column) for column in columns], axis=1)
+    if is_empty:
         raise DataError(f"{source} holds no rows; give at least one.")
-    return np.concatenate(parts)

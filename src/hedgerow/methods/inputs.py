@@ -30,8 +30,24 @@ from hedgerow.schema.tokens import Token, spell, token_of
 
 
 def checked_rows(X: Any) -> Any:
-    """A table with its names; anything else as a two-dimensional array, missing values allowed."""
-    _check_is_table(X)
+    """A table with its names; anything else as a two-dimensional array, missing values allowed.
+
+    Common mistakes are refused with clearer errors than NumPy's.
+    """
+    if X is None:
+        raise DataError("X is None; give rows, as a data frame or an array.")
+    if isinstance(X, str | Path):
+        raise DataError(
+            f"X is the path {str(X)!r}; read the file first (pandas.read_parquet, read_csv), or "
+            "let `hedgerow predict model.json FILE` do it."
+        )
+    first_row = X[0] if isinstance(X, list | tuple) and X else X
+    is_sparse = hasattr(first_row, "shape")  # some sparse matrices are dicts
+    if isinstance(first_row, Mapping) and not is_sparse:
+        raise DataError(
+            f"X is a {type(X).__name__} {'' if first_row is X else 'of dicts '}without a table's "
+            "form; make a data frame of it: pandas.DataFrame(X)."
+        )
     X = as_table(X)
     if hasattr(X, "columns"):
         return X
@@ -60,25 +76,6 @@ def by_schema_names(X: Any, schema: Schema) -> Any:
     return X.rename_columns(names) if is_arrow else X.set_axis(names, axis=1)
 
 
-def _check_is_table(X: Any) -> None:
-    """Refuses common mistakes for a table, with clearer errors than NumPy's."""
-    if X is None:
-        raise DataError("X is None; give rows, as a data frame or an array.")
-    if isinstance(X, str | Path):
-        raise DataError(
-            f"X is the path {str(X)!r}; read the file first (pandas.read_parquet, read_csv), or "
-            "let `hedgerow predict model.json FILE` do it."
-        )
-    first_row = X[0] if isinstance(X, list | tuple) and X else X
-    if isinstance(first_row, Mapping) and not hasattr(
-        first_row, "shape"
-    ):  # some sparse matrices are dicts
-        raise DataError(
-            f"X is a {type(X).__name__} {'' if first_row is X else 'of dicts '}without a table's "
-            "form; make a data frame of it: pandas.DataFrame(X)."
-        )
-
-
 def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
     """Signed times of a structured array or a frame of two columns: event and time."""
     fields: Any = getattr(getattr(y, "dtype", None), "names", None)
@@ -90,7 +87,8 @@ def checked_times(y: Any, survival: Survival | None) -> NDArray[np.float64]:
             f"array (sksurv.util.Surv.from_arrays(event, time)) or a frame of two columns.{late}"
         )
     if survival is None or set(names) != set(survival.columns):
-        event = _event_in(y, names)
+        # the boolean field; else the first, as in scikit-survival
+        event = next((n for n in names if is_truth(as_column(y[n]))), names[0])
         survival = Survival(names[1 - names.index(event)], event, 1.0)
     advice = "Correct them or remove those rows.", NO_CAUSES
     outcome = zip(survival.columns, survival.grids, advice, strict=True)
@@ -107,11 +105,6 @@ def _label_numbers(values: Any, name: str, grid: Grid, advice: str) -> NDArray[n
     return numbers
 
 
-def _event_in(y: Any, names: Sequence[str]) -> str:
-    """The boolean field; else the first, as in scikit-survival."""
-    return next((n for n in names if is_truth(as_column(y[n]))), names[0])
-
-
 def labels_for(y: Any, schema: Schema) -> NDArray[Any]:
     """One label per row, of the kind that the schema declares."""
     if schema.survival is not None:
@@ -123,7 +116,10 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
     """One label per row."""
     if y is None:
         raise DataError("fit requires y to be passed, but the target y is None; give labels.")
-    labels = _as_labels(y)
+    if not is_listed(y):
+        labels = np.asarray(fill_masked(y))
+    else:  # objects, each in its own type
+        labels = cells_of(y) if y and all(map(is_row, y)) else objects_of(y)
     if labels.ndim == 0:
         raise DataError(
             f"y is {y!r}, and not a label for each row; give labels, as an array or a column. A "
@@ -132,7 +128,10 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
     if labels.ndim == 2 and labels.shape[1] == 1:
         warn("A column-vector y was passed when a 1d array was expected.", DataConversionWarning)
         labels = labels[:, 0]
-    values = labels if labels.dtype.kind != "O" else _as_numbers(labels)
+    values: NDArray[Any] = labels
+    if labels.dtype.kind == "O" and labels.ndim == 1 and is_number(labels):
+        label_numbers, strange = numbers(labels)
+        values = labels if strange else label_numbers
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise DataError(
             "y holds NaN or infinity, which is no label; remove those rows, or correct them."
@@ -140,21 +139,6 @@ def checked_labels(y: Any, regression: bool) -> NDArray[Any]:
     if not regression and values.dtype.kind in "iufb":
         check_classification_targets(values)
     return labels
-
-
-def _as_labels(y: Any) -> NDArray[Any]:
-    """Labels as objects, each in its own type."""
-    if not is_listed(y):
-        return np.asarray(fill_masked(y))
-    return cells_of(y) if y and all(map(is_row, y)) else objects_of(y)
-
-
-def _as_numbers(labels: NDArray[np.object_]) -> NDArray[Any]:
-    """Numbers, if all objects are numbers; otherwise unchanged."""
-    if labels.ndim != 1 or not is_number(labels):
-        return labels
-    values, strange = numbers(labels)
-    return labels if strange else values
 
 
 def check_task(schema: Schema, regression: bool, name: str) -> None:

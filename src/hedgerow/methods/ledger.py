@@ -225,7 +225,12 @@ class Search:
 
 def search_around(guarantee: Guarantee) -> Search | None:
     """The search that called this fit, if any; `guarantee` is that of this fit."""
-    frames = [f for f in _callers() if f.f_globals.get("__name__", "").startswith(SEARCHES)]
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(SEARCHES):
+            frames.append(frame)
+        frame = frame.f_back
     frame = next((f for f in frames if f.f_code.co_name == "_fit_and_score"), None)
     variables = {} if frame is None else frame.f_locals
     settings, folds = variables.get("candidate_progress"), variables.get("split_progress")
@@ -241,13 +246,6 @@ def search_around(guarantee: Guarantee) -> Search | None:
     ]
     number = settings[0] * folds[1] + folds[0]
     return Search(settings[1], folds[1], number, add_guarantees(*fold_guarantees * folds[1]))
-
-
-def _callers() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _of_settings(frames: list[FrameType], estimator: Any, parameter: str) -> list[Cost]:

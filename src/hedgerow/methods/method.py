@@ -144,9 +144,11 @@ class Method:
 
     def _method(self, schema: Schema) -> Method:
         """The method with the estimator's parameters, after checking them."""
-        kind, parameters = method_of(type(self)), check_parameters(self)
-        values = {f.name: getattr(parameters, f.name) for f in fields(kind)}  # type: ignore[arg-type]
-        return kind(**values)
+        kind: Any = next(c for c in type(self).__mro__ if c in METHODS.values())
+        parameters = check_parameters(self)
+        values = {f.name: getattr(parameters, f.name) for f in fields(kind)}
+        method: Method = kind(**values)
+        return method
 
 
 METHODS: dict[str, type[Method]] = {}
@@ -164,11 +166,6 @@ def method(name: str, *, test_settings: tuple[Values, ...]) -> Callable[[type[M]
         return cls
 
     return register
-
-
-def method_of(kind: type) -> type[Method]:
-    """The method class of an estimator class."""
-    return next(c for c in kind.__mro__ if c in METHODS.values())
 
 
 def canonical_text(method: Method) -> str:
@@ -205,9 +202,11 @@ def check_needs(method: Method, schema: Schema, dp_model: DPModel, n_sites: int)
             f"this method scores splits exactly, which needs all rows at one site, and {n_sites} "
             "sites hold rows; for several sites take a method with noisy counts."
         )
-    dp_models = needs.dp_models - (
-        set() if _asks_only_label_counts(method, schema) else {DPModel.LABEL}
-    )
+    count_kinds = {ClassCounts.__name__, Count.__name__}  # randomized labels answer these alone
+    if all(kind.what in count_kinds and kind.by for kind in method.asks(schema)):
+        dp_models = needs.dp_models
+    else:
+        dp_models = needs.dp_models - {DPModel.LABEL}
     if dp_model not in dp_models:
         names = sorted(p.name.lower() for p in dp_models)
         raise UnsupportedQuery(
@@ -218,26 +217,21 @@ def check_needs(method: Method, schema: Schema, dp_model: DPModel, n_sites: int)
 def check_size(method: Method, study: Study) -> None:
     """Refuses a study whose queries may exceed the limits, before anything is charged."""
     excess = _excess(method, study)
-    if excess is not None:
-        raise ParameterError(
-            f"this method asks for {excess}. Nothing was charged; {_way_out(method, study)}."
-        )
+    if excess is None:
+        return
+    numbers = {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
+    ways = [  # each parameter that could be lowered, with its largest sufficient value
+        f"{name} to {most} (it is {value})"
+        for name, value in numbers.items()
+        if type(value) is int and (most := _largest_that_fits(method, study, name, value))
+    ]
+    advice = f"lower {' or '.join(ways)}" if ways else "use fewer columns, bins or classes"
+    raise ParameterError(f"this method asks for {excess}. Nothing was charged; {advice}.")
 
 
 def _excess(method: Method, study: Study) -> str | None:
     size = method.largest(study.schema)
     return size.excess(travels=study.n_sites > 1, rounds=study.training_rounds)
-
-
-def _way_out(method: Method, study: Study) -> str:
-    """Advice: each parameter that could be lowered, with its largest sufficient value."""
-    numbers = {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
-    ways = [
-        f"{name} to {most} (it is {value})"
-        for name, value in numbers.items()
-        if type(value) is int and (most := _largest_that_fits(method, study, name, value))
-    ]
-    return f"lower {' or '.join(ways)}" if ways else "use fewer columns, bins or classes"
 
 
 def _largest_that_fits(method: Method, study: Study, name: str, value: int) -> int:
@@ -257,12 +251,6 @@ def _fits(method: Method, study: Study, change: dict[str, Any]) -> bool:
         return _excess(replace(method, **change), study) is None  # type: ignore[type-var]
     except ParameterError:
         return False  # the method has other requirements on this number
-
-
-def _asks_only_label_counts(method: Method, schema: Schema) -> bool:
-    """Whether all its queries can be answered from randomized labels."""
-    count_kinds = {ClassCounts.__name__, Count.__name__}
-    return all(kind.what in count_kinds and kind.by for kind in method.asks(schema))
 
 
 def mean_of(trees: Sequence[Tree], noise: ScoreNoise = ScoreNoise()) -> Model:  # noqa: B008

@@ -61,26 +61,19 @@ def one_row(X: Any, schema: Schema) -> Codes | None:
     """(F, 1) codes of a single row of plain values; None if it has to be read by columns."""
     if len(X) != 1:
         return None
-    values = _of_frame(X, schema.columns) if hasattr(X, "iloc") else _of_array(X)
-    if values is None or len(values) != len(schema.columns):
+    values: list[Any] = []
+    if hasattr(X, "iloc"):
+        place = {str(name): at for at, name in enumerate(X.columns)}
+        if len(place) == len(X.columns) and all(name in place for name in schema.columns):
+            row = X.to_numpy(dtype=object)[0].tolist()
+            values = [row[place[name]] for name in schema.columns]
+    elif isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in LISTED_AS_THEY_ARE:
+        values = X[0].tolist()
+    if len(values) != len(schema.columns):
         return None
     row = [values[place] for place in schema.sources]
     codes = [_code(grid, value) for grid, value in zip(schema.grids, row, strict=True)]
     return None if None in codes else np.array(codes, np.uint8)[:, None]
-
-
-def _of_frame(frame: Any, names: tuple[str, ...]) -> list[Any] | None:
-    """The named columns' values; None if a name is absent or repeated."""
-    place = {str(name): at for at, name in enumerate(frame.columns)}
-    if len(place) != len(frame.columns) or not all(name in place for name in names):
-        return None
-    row = frame.to_numpy(dtype=object)[0].tolist()
-    return [row[place[name]] for name in names]
-
-
-def _of_array(rows: Any) -> list[Any] | None:
-    is_table = isinstance(rows, np.ndarray) and rows.ndim == 2
-    return rows[0].tolist() if is_table and rows.dtype.kind in LISTED_AS_THEY_ARE else None
 
 
 def _code(grid: Grid, value: Any) -> int | None:

@@ -37,19 +37,13 @@ def catalog() -> Iterator[Method]:
         yield from (kind(**setting) for setting in kind.test_settings)
 
 
+@cache
 def estimators() -> dict[str, type[PrivateEstimator]]:
     """Every estimator of a registered method, by name."""
-    return _estimators_of(modules())
-
-
-@cache
-def _estimators_of(files: tuple[ModuleType, ...]) -> dict[str, type[PrivateEstimator]]:
-    members = (thing for module in files for thing in vars(module).values())
+    members = (thing for module in modules() for thing in vars(module).values())
     kinds = {k for k in members if isinstance(k, type) and issubclass(k, PrivateEstimator)}
-    public = sorted(
-        k.__name__ for k in kinds if issubclass(k, Method) and k not in METHODS.values()
-    )
-    return {name: kind for name in public for kind in kinds if kind.__name__ == name}
+    public = (k for k in kinds if issubclass(k, Method) and k not in METHODS.values())
+    return {kind.__name__: kind for kind in sorted(public, key=lambda kind: kind.__name__)}
 
 
 def estimator_named(name: str) -> EstimatorMaker:
@@ -98,11 +92,9 @@ def paper_departures() -> dict[str, tuple[Departure, ...]]:
 
 def paper_methods() -> dict[str, EstimatorMaker]:
     """`papers.wang.local_rnm` and so on."""
-    modules()
+    files = {module.__name__.rpartition(".")[2]: module for module in modules()}
     return {
-        name: getattr(
-            import_module(f"hedgerow.methods.{preset.paper}"), preset.call.partition(".")[2]
-        )
+        name: getattr(files[preset.paper], preset.call.partition(".")[2])
         for name, preset in sorted(PRESETS.items())
     }
 

@@ -84,24 +84,21 @@ LABEL_KINDS = "biufUO"
 
 
 def write_model(path: str | Path, estimator: Any) -> None:
-    evaluation = kept_evaluation(estimator)
-    model_file.write(
-        path,
-        model_content(estimator),
-        signed=getattr(estimator, "signed_", None),
-        evaluation=None if evaluation is None else evaluation.to_dict(),
-    )
+    evaluation, signed = kept_evaluation(estimator), getattr(estimator, "signed_", None)
+    evaluation_content = None if evaluation is None else evaluation.to_dict()
+    content = model_content(estimator)
+    model_file.write(path, content, signed=signed, evaluation=evaluation_content)
 
 
 def model_content(estimator: Any) -> dict[str, Any]:
     """The model file's content about an estimator, in plain values."""
     classes, columns = (getattr(estimator, a, None) for a in ("classes_", "feature_names_in_"))
+    if classes is not None:
+        classes = {"type": str(classes.dtype), "values": classes.tolist()}
     return {
         "estimator": type(estimator).__name__,
         "parameters": _saved_parameters(estimator),
-        "classes": None
-        if classes is None
-        else {"type": str(classes.dtype), "values": classes.tolist()},
+        "classes": classes,
         "columns": None if columns is None else list(columns),
         **fitted_content(estimator),
     }
@@ -154,9 +151,10 @@ def load(path: str | Path) -> Any:
         estimator = _restore(content)
         estimator.signed_ = document.get("signed")
         if document.get("evaluation") is not None:
-            estimator.keep(
-                _with_whole_digest(Evaluation.from_dict(document["evaluation"]), estimator)
-            )
+            evaluation = Evaluation.from_dict(document["evaluation"])
+            if [len(digest) for digest in evaluation.digests] == [HALF_A_DIGEST]:  # older files
+                evaluation = replace(evaluation, digests=(estimator.model_.score.digest,))
+            estimator.keep(evaluation)
         return estimator
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise DataError(
@@ -167,10 +165,15 @@ def load(path: str | Path) -> Any:
 def _in_new_names(document: Mapping[str, Any]) -> dict[str, Any]:
     """Converts a file of version 5 to the names of this version; numbers are unchanged."""
     content, evaluation = document["content"], document.get("evaluation")
+    parameters = {}
+    for earlier_name, value in content["parameters"].items():
+        name = EARLIER_PARAMETERS.get(earlier_name, earlier_name)
+        values = EARLIER_VALUES.get(name, {})
+        parameters[name] = values.get(value, value) if isinstance(value, str) else value
     new_content = {
         **content,
         "estimator": EARLIER_ESTIMATORS.get(content["estimator"], content["estimator"]),
-        "parameters": dict(map(_new_parameter, content["parameters"].items())),
+        "parameters": parameters,
         "privacy": _new_facts(content["privacy"]),
     }
     if evaluation is not None:
@@ -178,21 +181,8 @@ def _in_new_names(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "content": new_content, "evaluation": evaluation}
 
 
-def _new_parameter(entry: tuple[str, Any]) -> tuple[str, Any]:
-    name, value = EARLIER_PARAMETERS.get(entry[0], entry[0]), entry[1]
-    values = EARLIER_VALUES.get(name, {})
-    return name, values.get(value, value) if isinstance(value, str) else value
-
-
 def _new_facts(statement: Mapping[str, Any]) -> dict[str, Any]:
     return {EARLIER_FACTS.get(name, name): value for name, value in statement.items()}
-
-
-def _with_whole_digest(evaluation: Evaluation, estimator: Any) -> Evaluation:
-    """Completes the model digest of an evaluation in older files, which have half of it."""
-    if [len(digest) for digest in evaluation.digests] != [HALF_A_DIGEST]:
-        return evaluation
-    return replace(evaluation, digests=(estimator.model_.score.digest,))
 
 
 def _restore(content: Mapping[str, Any]) -> Any:
@@ -241,7 +231,7 @@ def _set_fitted(estimator: Any, content: Mapping[str, Any]) -> None:
     estimator.model_ = Model.from_dict(_with_whole_digests(content["model"], estimator.schema_))
     trees = estimator.model_.score.trees if content["leaves"] else ()
     estimator.leaf_statistics_ = tuple(
-        _leaf_statistics(tree, leaves)
+        LeafStatistics(tree, _leaf_values(tree, leaves), ())
         for tree, leaves in zip(trees, content["leaves"], strict=True)
     )
     estimator.privacy_ = PrivacyStatement.from_dict(content["privacy"])
@@ -298,8 +288,8 @@ def _class_named(name: str) -> Any:
     return kind
 
 
-def _leaf_statistics(tree: Tree, leaves: list[dict[str, Any]]) -> LeafStatistics:
-    values = tuple(
+def _leaf_values(tree: Tree, leaves: list[dict[str, Any]]) -> tuple[LeafValue, ...]:
+    return tuple(
         LeafValue(
             value,
             np.asarray(leaf["masses"], np.float64),
@@ -308,7 +298,6 @@ def _leaf_statistics(tree: Tree, leaves: list[dict[str, Any]]) -> LeafStatistics
         )
         for value, leaf in zip(tree.values, leaves, strict=True)
     )
-    return LeafStatistics(tree, values, ())
 
 
 def _labels(content: Mapping[str, Any]) -> NDArray[Any]:

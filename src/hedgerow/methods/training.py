@@ -110,15 +110,6 @@ def agree(
     return study, method
 
 
-def _given_schema(estimator: PrivateEstimator, study: Study) -> Schema:
-    """The declared schema, before the method's grid; `hedgerow schema check` prints its digest.
-
-    A schema inferred from rows exists only in the study's form.
-    """
-    schema = check_parameters(estimator).schema
-    return schema if isinstance(schema, Schema) else study.schema
-
-
 def hint_at_delta(delta: Fraction, columns: int, dp_model: DPModel | None) -> None:
     """Warns of delta 0 with many columns; the number of columns is public."""
     if delta == 0 and columns >= MANY_COLUMNS and dp_model is not DPModel.LABEL:
@@ -162,6 +153,10 @@ def train(
     rng = np.random.default_rng(study.public_seed)
     trained_model: TrainingResult = run(method.flow(study.schema, federation, rng), federation)
     measures = on_held_out_records(trained_model.model, federation) if study.asks_held_out else None
+    # as declared, before the method's grid: `hedgerow schema check` prints its digest; a schema
+    # inferred from rows exists only in the study's form
+    schema = check_parameters(estimator).schema
+    schema = schema if isinstance(schema, Schema) else study.schema
     estimator.schema_ = study.schema
     estimator.model_ = trained_model.model
     estimator.leaf_statistics_ = trained_model.leaf_statistics
@@ -180,7 +175,7 @@ def train(
         persons_declared=circumstances.persons_declared,
         total=circumstances.total,
         instead=trained_model.instead,
-        schema_source=_given_schema(estimator, study).provenance,
+        schema_source=schema.provenance,
         sample=circumstances.drawn,
     )
     if measures is not None:

@@ -196,13 +196,9 @@ def calibration(
     """(B, 2) counts of wrong and right, or of the first and the second class."""
     least = CLASS_STANDS_OUT * math.sqrt(float(np.broadcast_to(variance, 2).sum()))
     bins = zip([0.0, *edges], [*edges, 1.0], counts, strict=True)
+    share = partial(estimate, _second_share)
     return tuple(
-        CalibrationBin(
-            low,
-            high,
-            float(row.sum()),
-            estimate(_second_share, row, variance, confidence, UNIT),
-        )
+        CalibrationBin(low, high, float(row.sum()), share(row, variance, confidence, UNIT))
         for low, high, row in bins
         if row.sum() > least
     )

@@ -135,7 +135,9 @@ def _explain_scores(model: Deciding, X: Any) -> list[str]:
             reasons.append(f"{len(rest)} other {kinds} together ({float(moves[rest].sum()):+.2g})")
         because = ", ".join(reasons) or "no column moved the score"
         head = _prediction_words(model, prediction, usual)
-        sentences.append(f"{head}, because of {because}. {_unit(model, prediction)}")
+        name = (model.schema_.classes or ("",) * len(prediction))[int(np.argmax(prediction))]
+        unit = unit_words(model, "Numbers in brackets", name)
+        sentences.append(f"{head}, because of {because}. {unit}")
     return sentences
 
 
@@ -164,16 +166,14 @@ def _prediction_words(model: Deciding, prediction: FloatArray, usual: FloatArray
     return f"{probability} (an average record: {usual[best]:.0%})"
 
 
-def _unit(model: Deciding, prediction: FloatArray) -> str:
-    classes = model.schema_.classes
+def unit_words(model: Readable, subject: str, name: str) -> str:
+    """What the numbers of an explanation are added to; `name` is that of the class."""
     if model.model_.survival is not None:
-        return "Numbers in brackets are added to the log-odds of an event by any time."
-    if classes is None:
-        return "Numbers in brackets are in units of the target."
-    name = classes[int(np.argmax(prediction))]
-    if model.model_.output is Output.MEAN:
-        return f"Numbers in brackets are added to the probability of {name}."
-    return f"Numbers in brackets are added to the log-odds of {name}."
+        return f"{subject} are added to the log-odds of an event by any time."
+    if model.schema_.classes is None:
+        return f"{subject} are in units of the target."
+    scale = "probability" if model.model_.output is Output.MEAN else "log-odds"
+    return f"{subject} are added to the {scale} of {name}."
 
 
 # Statements on a narrow terminal.

@@ -123,14 +123,15 @@ def parts_of_model(model: Readable) -> Parts:
         )
     score, tree_statistics = model.model_.score, model.leaf_statistics_
     scale = weight_of_a_tree(model.model_)
-    has_masses = len(tree_statistics) == len(score.trees)
-    masses = [_masses(statistics) for statistics in tree_statistics] if has_masses else []
-    parts = model.model_.parts
+    masses: list[FloatArray | None] = [None] * len(score.trees)
+    if len(tree_statistics) == len(score.trees):
+        masses = [_masses(statistics) for statistics in tree_statistics]
     noise, surfaces = _leaf_noise(model), surfaces_of(model)
+    deviations: list[FloatArray | None] = [None] * len(score.trees)
+    if noise:
+        deviations = [scale * of_tree for of_tree in noise]
     trees = tuple(
-        _weigh_tree(
-            tree, scale, masses[k] if masses else None, parts, scale * noise[k] if noise else None
-        )
+        _weigh_tree(tree, scale, masses[k], model.model_.parts, deviations[k])
         for k, tree in enumerate(score.trees)
         if surfaces[k] is None
     )
@@ -179,12 +180,7 @@ def have_all_leaves(model: Readable) -> bool:
 def weight_of_a_tree(model: Model) -> float:
     """The weight of a tree's output in the score that `Model.read` uses."""
     many = max(len(model.score.trees), 1)
-    match model.output:
-        case Output.MEAN:
-            return 1.0 / many
-        case Output.LOG_MEAN:
-            return model.sharpness / many
-    return 1.0
+    return {Output.MEAN: 1.0 / many, Output.LOG_MEAN: model.sharpness / many}.get(model.output, 1.0)
 
 
 def _masses(tree_statistics: LeafStatistics) -> FloatArray | None:

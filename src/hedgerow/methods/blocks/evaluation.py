@@ -169,19 +169,18 @@ def _queries(
         )
         return [SumQuery(region, ClassCounts(len(schema.classes)), by, fraction)]
     if schema.survival is not None:
-        return [_of_times(model, region, fraction / len(models)) for model in models]
+        queries = []
+        for model in models:  # one table by interval of the score, time, and event
+            assert model.survival is not None
+            cuts, times = evaluation_grid(model.survival)
+            cells = PredictionCells(model.score, cuts)
+            queries.append(SumQuery(region, EventCounts(times), cells, fraction / len(models)))
+        return queries
     query_fraction = fraction / (len(models) + 1)
     edges = error_edges(schema)
     groups: list[Groups] = [ResidualCells(predictor(model), edges) for model in models]
     groups.append(TargetCells(coarse_target_edges(schema)))
     return [SumQuery(region, Count(), group, query_fraction) for group in groups]
-
-
-def _of_times(model: Model, region: Region, fraction: Fraction) -> SumQuery:
-    """One table by interval of the score, time, and whether the event happened."""
-    assert model.survival is not None
-    cuts, times = evaluation_grid(model.survival)
-    return SumQuery(region, EventCounts(times), PredictionCells(model.score, cuts), fraction)
 
 
 def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:
@@ -191,7 +190,8 @@ def _tables(name: str, answers: Sequence[Answer]) -> EvaluationTables:
 
 def error_edges(schema: Schema) -> tuple[float, ...]:
     """Error cells that grow by equal factors up to the whole range."""
-    width = _width(schema)
+    assert schema.target is not None
+    width = schema.target.high - schema.target.low
     return tuple(float(e) for e in width * np.geomspace(SMALLEST_ERROR, 0.9, ERROR_CELLS - 1))
 
 
@@ -199,11 +199,6 @@ def coarse_target_edges(schema: Schema) -> tuple[float, ...]:
     assert schema.target is not None
     ends = schema.target.low, schema.target.high
     return tuple(float(e) for e in np.linspace(*ends, COARSE_TARGET_CELLS + 1)[1:-1])
-
-
-def _width(schema: Schema) -> float:
-    assert schema.target is not None
-    return schema.target.high - schema.target.low
 
 
 def predictor(model: Model) -> Additive:

@@ -208,12 +208,13 @@ def _escape(text: str) -> str:
 def cyclonedx(model: Any) -> str:
     """A CycloneDX 1.7 bill of materials (ML-BOM) with a model card."""
     digest = model.model_.score.digest
+    purl = f"pkg:pypi/hedgerow@{__version__}"
     tool = {
         "type": "library",
-        "bom-ref": f"pkg:pypi/hedgerow@{__version__}",
+        "bom-ref": purl,
         "name": "hedgerow",
         "version": __version__,
-        "purl": f"pkg:pypi/hedgerow@{__version__}",
+        "purl": purl,
         "licenses": [{"license": {"id": "Apache-2.0"}}],
     }
     component = {
@@ -309,7 +310,18 @@ def croissant(model: Any) -> str:
     schema = model.schema_
     columns = [(g.feature, column_words(g), g.kind is ColumnKind.NUMERIC) for g in schema.grids]
     columns.append(("outcome", outcome_words(schema), schema.classes is None))
-    records = {"@type": "cr:RecordSet", "@id": "records", "name": "records"}
+    fields = [
+        {
+            "@type": "cr:Field",
+            "@id": f"records/{place}",  # Croissant allows no spaces there
+            "name": name,
+            "description": words,
+            "dataType": "sc:Float" if is_number else "sc:Text",
+            "source": {"fileObject": {"@id": SITE_FILE}, "extract": {"column": name}},
+        }
+        for place, (name, words, is_number) in enumerate(columns)
+    ]
+    records = {"@type": "cr:RecordSet", "@id": "records", "name": "records", "field": fields}
     return _json(
         {
             "@context": CROISSANT_CONTEXT,
@@ -328,21 +340,9 @@ def croissant(model: Any) -> str:
                     "encodingFormat": "text/csv",
                 }
             ],
-            "recordSet": [{**records, "field": [_field(k, *c) for k, c in enumerate(columns)]}],
+            "recordSet": [records],
         }
     )
-
-
-def _field(place: int, name: str, words: str, is_number: bool) -> dict[str, Any]:
-    """Its identifier is its position, since Croissant allows no spaces there."""
-    return {
-        "@type": "cr:Field",
-        "@id": f"records/{place}",
-        "name": name,
-        "description": words,
-        "dataType": "sc:Float" if is_number else "sc:Text",
-        "source": {"fileObject": {"@id": SITE_FILE}, "extract": {"column": name}},
-    }
 
 
 def _json(content: dict[str, Any]) -> str:

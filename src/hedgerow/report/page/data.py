@@ -33,8 +33,17 @@ def _numbers(root: PlainNode) -> int:
 def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
     """Columns, tests and trees in preorder: a number is a test, a list is a leaf."""
     questions: dict[tuple[int, int], int] = {}
-    curves = [_tree(root, questions) for root in model.curves]
-    trees = [_tree(root, questions) for root in model.trees[: trees_that_fit(model)]]
+
+    def numbered(root: PlainNode) -> list[Any]:
+        return [
+            in_page_digits(node.values)
+            if isinstance(node, PlainLeaf)
+            else questions.setdefault((node.column, node.cells), len(questions))
+            for node in nodes_of(root)
+        ]
+
+    curves = [numbered(root) for root in model.curves]
+    trees = [numbered(root) for root in model.trees[: trees_that_fit(model)]]
     turns = [
         _turns(grid, [c for j, c in questions if j == k]) for k, grid in enumerate(model.grids)
     ]
@@ -47,13 +56,7 @@ def script_data(model: PlainModel, parts: CellParts = ()) -> dict[str, Any]:
         "pairs": model.pairs[: len(trees)],
         "clip": model.clip,
         "link": model.link.name,
-        "questions": [
-            [
-                *_question(model, turns[j], j, cells),
-                round(part_inside(j, cells, parts), VALUE_DIGITS),
-            ]
-            for j, cells in questions
-        ],
+        "questions": [_question(model, turns[j], j, cells, parts) for j, cells in questions],
     }
 
 
@@ -80,11 +83,10 @@ def _column(grid: Grid, turns: list[int]) -> dict[str, Any]:
     return facts | {"values": grid.values, "other": grid.other}
 
 
-def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> list[Any]:
-    """Column, cells of yes as hexadecimal digits, words of yes, words of no.
-
-    The fraction of records that answer yes follows, as in `explain`.
-    """
+def _question(
+    model: PlainModel, turns: list[int], column: int, cells: int, parts: CellParts
+) -> list[Any]:
+    """Column, cells of yes as hexadecimal digits, words of yes, words of no, part of yes."""
     grid = model.grids[column]
     bits = cells
     if grid.kind is ColumnKind.NUMERIC:
@@ -92,16 +94,7 @@ def _question(model: PlainModel, turns: list[int], column: int, cells: int) -> l
         bits = sum((cells >> old & 1) << new for new, old in enumerate(kept_codes))
     everything = (1 << grid.n_cells) - 1
     words = [readable(grid.describe(side & everything)) for side in (cells, ~cells)]
-    return [column, f"{bits:x}", *words]
-
-
-def _tree(root: PlainNode, questions: dict[tuple[int, int], int]) -> list[Any]:
-    return [
-        in_page_digits(node.values)
-        if isinstance(node, PlainLeaf)
-        else questions.setdefault((node.column, node.cells), len(questions))
-        for node in nodes_of(root)
-    ]
+    return [column, f"{bits:x}", *words, round(part_inside(column, cells, parts), VALUE_DIGITS)]
 
 
 def in_page_digits(values: Sequence[float]) -> list[float]:

@@ -11,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from hedgerow.models.model import Output
 from hedgerow.privacy.statement.record import RunRecord
 from hedgerow.privacy.statement.statement import PrivacyStatement
 from hedgerow.report.evaluation import kept_evaluation
@@ -23,7 +22,7 @@ from hedgerow.report.page.html import POLICY, Html, html_document, tag
 from hedgerow.report.page.over_time import script_survival, survival_section
 from hedgerow.report.page.pictures import effect_figures, importance_bars, surface_figures
 from hedgerow.report.plain import PlainModel, plain
-from hedgerow.report.text import leaf_sentences
+from hedgerow.report.text import leaf_sentences, unit_words
 from hedgerow.report.view import is_one_tree, leaf_of
 from hedgerow.report.weighing import Readable, have_all_leaves
 
@@ -127,22 +126,18 @@ def _tree_section(model: Reportable, form: PlainModel) -> Html:
         words = ONE_TREE if form.classes is not None else ONE_TREE_OF_A_NUMBER
     if fitting < n_trees:
         words += f" The page holds the first {fitting}; the model is too large for more."
-    tools = [
-        tag("button", "Open all", type="button", id="open-all"),
-        tag("button", "Close all", type="button", id="close-all"),
-    ]
+    names = {"open-all": "Open all", "close-all": "Close all"}
+    tools = [tag("button", words, type="button", id=name) for name, words in names.items()]
     if fitting > 1:
         field = Html(f'<input id="tree-number" type="number" min="1" max="{fitting}" value="1">')
         tools.insert(0, tag("span", Html(str(tag("label", "Tree ", for_="tree-number"))), field))
-    return sections.section(
-        "tree",
-        "The tree" if single else "The trees",
-        tag("p", *([tag("span", BY_HAND, class_="by-hand")] if single else []), words),
-        tag("div", *tools, class_="tools"),
-        *([sections.legend(form.classes)] if single and form.classes is not None else []),
-        tag("div", tag("div", "", id="tree-view"), class_="panel"),
-        Html("<noscript><p>The tree needs the page's own script.</p></noscript>"),
-    )
+    by_hand = [tag("span", BY_HAND, class_="by-hand")] if single else []
+    parts = [tag("p", *by_hand, words), tag("div", *tools, class_="tools")]
+    if single and form.classes is not None:
+        parts.append(sections.legend(form.classes))
+    parts.append(tag("div", tag("div", "", id="tree-view"), class_="panel"))
+    parts.append(Html("<noscript><p>The tree needs the page's own script.</p></noscript>"))
+    return sections.section("tree", "The tree" if single else "The trees", *parts)
 
 
 BY_HAND = "Open and close branches by mouse or by keyboard. "
@@ -224,13 +219,13 @@ def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
         "curve_means": [mean_of_curve(model, curve).tolist() for curve in curves],
         "rows": rows,
         "leaves": _leaves(model) if is_one_tree(model) else None,
-        "unit": _unit(model),
+        "unit": unit_words(model, "Numbers", "the class that is named"),
         "survival": script_survival(model),
     }
 
 
 def _leaves(model: Reportable) -> list[dict[str, Any]]:
-    leaf_verdicts = [leaf_of(model.schema_, leaf) for leaf in model.leaf_statistics_[0].leaves]
+    leaves = [leaf_of(model.schema_, leaf) for leaf in model.leaf_statistics_[0].leaves]
     return [
         {
             "rows": leaf.rows,
@@ -239,18 +234,8 @@ def _leaves(model: Reportable) -> list[dict[str, Any]]:
             "noise": getattr(leaf, "value_spread", 0.0),
             "sentence": sentence,
         }
-        for leaf, sentence in zip(leaf_verdicts, leaf_sentences(model), strict=True)
+        for leaf, sentence in zip(leaves, leaf_sentences(model), strict=True)
     ]
-
-
-def _unit(model: Reportable) -> str:
-    if model.model_.survival is not None:
-        return "Numbers are added to the log-odds of an event by any time."
-    if model.schema_.classes is None:
-        return "Numbers are in units of the target."
-    if model.model_.output is Output.MEAN:
-        return "Numbers are added to the probability of the class that is named."
-    return "Numbers are added to the log-odds of the class that is named."
 
 
 def page_file(name: str) -> str:
