@@ -10,7 +10,6 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.errors import ParameterError
-from hedgerow.methods.blocks.builder import Node, assemble
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.blocks.leaves import (
     Shrinkage,
@@ -18,7 +17,6 @@ from hedgerow.methods.blocks.leaves import (
     complete_proportions,
     consistent_upwards,
     level_sums,
-    merge_equal_labels,
     shrunk_proportions,
 )
 from hedgerow.methods.blocks.screening import FeatureScreening, root_tables
@@ -27,7 +25,6 @@ from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.methods.liu import ExtraTrees
 from hedgerow.methods.wang import TopDown
-from hedgerow.models.uncertainty import LeafValue
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.queries import Cells, ClassCounts, Whole
 from hedgerow.schema.regions import EVERYONE, Step
@@ -35,7 +32,7 @@ from hedgerow.schema.schema import Numeric, Schema
 from support.worlds import TWO, federation, sample, site_rows, study, watched_ends
 
 SCHEMA = Schema((Numeric("x", 0.0, 1.0, bins=8), Numeric("z", 0.0, 1.0, bins=8)))
-X, Z = (grid.split_values(range(4)) for grid in SCHEMA.grids)
+X = SCHEMA.grids[0].split_values(range(4))
 LEFT, RIGHT = (Step(X, 0),), (Step(X, 1),)
 
 
@@ -115,30 +112,6 @@ def test_noisy_means_are_pulled_to_their_parents():
         error += ((means - truth) ** 2).mean()
         raw_error += ((np.clip(sums / n, -1, 1) - truth) ** 2).mean()
     assert error < 0.6 * raw_error
-
-
-def small_tree(labels):
-    """Four leaves below two levels; each names the class it is told to."""
-    regions = [(Step(X, i), Step(Z, j)) for i in (0, 1) for j in (0, 1)]
-    values = [
-        LeafValue(np.array([0.8, 0.2] if k == 0 else [0.3, 0.7]), np.array([4.0, 4.0]), 2.0)
-        for k in labels
-    ]
-    return assemble(EVERYONE, [Node(r, 2) for r in regions], values, SCHEMA.names)
-
-
-@pytest.mark.parametrize(
-    ("labels", "leaves"), [((0, 0, 1, 1), 2), ((0, 0, 0, 1), 3), ((0, 1, 0, 1), 4), ((1,) * 4, 1)]
-)
-def test_siblings_of_one_label_merge_and_no_label_changes(labels, leaves):
-    grown = small_tree(labels)
-    merged = merge_equal_labels(grown)
-    codes = np.random.default_rng(0).integers(0, 9, (2, 200)).astype(np.uint8)
-    assert merged.tree.n_leaves == leaves
-    assert np.array_equal(
-        merged.tree.predict(codes).argmax(axis=1), grown.tree.predict(codes).argmax(axis=1)
-    )
-    assert sum(leaf.masses.sum() for leaf in merged.leaves) == 32.0
 
 
 # --------------------------------------------------------------------------------------------------

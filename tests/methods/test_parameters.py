@@ -161,15 +161,6 @@ def test_the_table_of_all_parameters_has_every_parameter_of_every_estimator():
             assert repr(p.default) in cells[p.name][family], (kind, p.name)
 
 
-def test_two_estimators_of_one_method_may_have_different_parameters():
-    """A policy names both as one."""
-    classifier, regressor = hr.TreeClassifier(max_depth=2), hr.TreeRegressor(max_depth=2)
-    assert set(classifier.get_params()) - set(regressor.get_params()) == {"merge_equal_labels"}
-    methods = [classifier._method(TWO), regressor._method(VALUE)]
-    assert [method.name for method in methods] == ["tree", "tree"]
-    assert type(methods[0]) is not type(methods[1])
-
-
 # --------------------------------------------------------------------------------------------------
 # Parameters from NumPy, as a search over parameters hands them out, are plain numbers inside.
 def of_numpy(value):
@@ -336,7 +327,6 @@ OTHERS = {
     "known_zeros": [False],
     "shrinkage": [True, False],
     "screening": [hr.FeatureScreening()],
-    "merge_equal_labels": [True],
     "min_samples_leaf": [9.0],
     "min_samples_split": [9.0],
     "rows_per_leaf": [30.0],

@@ -276,12 +276,19 @@ def of_pair(grids: Grids, first: FeatureGroups, second: FeatureGroups) -> Smooth
 
 
 def pair_surfaces(
-    effects: FeatureEffects, grids: Grids, many: int, groups: int
+    effects: FeatureEffects, model: Additive, grids: Grids, n_columns: int, groups: int
 ) -> list[SmoothTable]:
-    """Tables of all pairs of the strongest columns, strong pairs first."""
+    """Tables of all pairs of the columns with the strongest curves in a model, strong pairs first.
+
+    Values of a curve are equal within a bin.
+    """
+    values = []
+    for curve in model.curves:
+        _, firsts = np.unique(grids.binning.bins[curve.feature], return_index=True)
+        values.append(np.array(curve.values)[firsts])
     columns = [
         replace(column, groups=quantile_runs(column.rows, groups)[column.groups])
-        for column in strongest(grids, effects, effects.values, many, groups)
+        for column in strongest(grids, effects, values, n_columns, groups)
     ]
     pairs = sorted(combinations(range(len(columns)), 2), key=sum)
     return [of_pair(grids, columns[a], columns[b]) for a, b in pairs]
@@ -547,7 +554,7 @@ def learn_tables(
     yield from stage.look(model)
     side = np.sqrt(count.records / (RECORDS_PER_CELL * max(count.deviation, 1e-9)))
     groups = int(np.clip(side, *SURFACE_GROUPS))
-    pairs = pair_surfaces(with_curves(effects, model, grids), grids, n_columns, groups)
+    pairs = pair_surfaces(effects, model, grids, n_columns, groups)
     together = -(-len(pairs) // SHARED_TABLE_ROUNDS) if stage.shares_rounds else 1
     rounds = Rounds(equal_sizes(len(pairs), max(together, 1)), SURFACES_FRACTION)
     update = partial(stage.update, rate=1.0, overlap=TABLES_OVERLAP)
@@ -576,15 +583,6 @@ def _curves(
     values = tuple(canonical(v - m @ v / max(float(m.sum()), 1.0)) for m, v in pairs)
     noise = tuple(noisy.deviations for noisy in trees)
     return FeatureEffects(np.array([base]), grids.active, values, masses, noise)
-
-
-def with_curves(effects: FeatureEffects, model: Additive, grids: Grids) -> FeatureEffects:
-    """The effects with the curves of a model, whose values are equal within a bin."""
-    values = []
-    for curve in model.curves:
-        _, firsts = np.unique(grids.binning.bins[curve.feature], return_index=True)
-        values.append(np.array(curve.values)[firsts])
-    return replace(effects, values=tuple(values))
 
 
 def depth_by_noise(count: private_bins.NoisyCount, fraction: Fraction) -> int:

@@ -314,10 +314,13 @@ def _best_of(
     chances = np.cumsum(weights * (level.last > level.first), axis=1)
     best = np.full(len(chances), -1.0)
     feature, cut = np.full(len(chances), NO_SPLIT), np.zeros(len(chances), np.int64)
-    left = level.totals.copy()
+    left, nodes = level.totals.copy(), np.arange(len(chances))
     for _ in range(tries):
         feature_index, at = _draw(level, chances, rng)
-        left_masses = _sent_left(level, below, feature_index, at)
+        first, last = level.first[nodes, feature_index], level.last[nodes, feature_index]
+        start = below[feature_index, first]
+        sent = (below[feature_index, at + 1] - start) / (below[feature_index, last + 1] - start)
+        left_masses = level.totals * sent  # of each class, the part below the cut at the root
         gain = np.where(
             chances[:, -1] > 0.0, _purity(left_masses) + _purity(level.totals - left_masses), -1.0
         )
@@ -335,15 +338,6 @@ def _draw(level: _Level, chances: FloatArray, rng: Rng) -> tuple[IntArray, IntAr
     feature_index = np.minimum((chances <= x[:, None]).sum(axis=1), chances.shape[1] - 1)
     first, last = level.first[nodes, feature_index], level.last[nodes, feature_index]
     return feature_index, first + (rng.random(len(chances)) * (last - first)).astype(np.int64)
-
-
-def _sent_left(level: _Level, below: FloatArray, feature: IntArray, cut: IntArray) -> FloatArray:
-    """(M, C) class totals times the fraction of each class, at the root, below the cut."""
-    nodes = np.arange(len(feature))
-    first, last = level.first[nodes, feature], level.last[nodes, feature]
-    start = below[feature, first]
-    part = (below[feature, cut + 1] - start) / (below[feature, last + 1] - start)
-    return np.asarray(level.totals * part)
 
 
 def _purity(masses: FloatArray) -> FloatArray:

@@ -203,6 +203,7 @@ def _restore(content: Mapping[str, Any]) -> Any:
 
 def _make_estimator(content: Mapping[str, Any]) -> Any:
     name, parameters = content["estimator"], read_parameters(content["parameters"])
+    parameters.pop("merge_equal_labels", None)  # of older trees, which are saved as merged
     if "method" in parameters and name in EARLIER_BOOSTING:
         return _earlier_boosting(name, parameters, content["schema"])
     return _class_named(name)(**parameters)

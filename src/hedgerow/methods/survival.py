@@ -208,7 +208,10 @@ def little_to_learn(times: SurvivalCurve, deviation: float) -> str | None:
 def first_look(
     schema: Schema, noisy_count: private_bins.NoisyCount, fraction: Fraction
 ) -> Flow[tuple[FloatArray, FloatArray]]:
-    """Ends of public cells of time, and (2, cells) what stands out of the noise in them."""
+    """Ends of public cells of time, and (2, cells) what stands out of the noise in them.
+
+    What is left of the records is spread over the other cells by width.
+    """
     assert schema.survival is not None
     noise, horizon = noisy_count.deviation / np.sqrt(float(fraction)), schema.survival.horizon
     cells = noisy_count.records / (DEVIATIONS_PER_CELL * max(noise, 1e-9))
@@ -218,7 +221,14 @@ def first_look(
     ends = np.unique(canonical(horizon * parts))
     ends[-1] = horizon
     counts = yield from ask_times(tuple(ends.tolist()), Whole(), fraction)
-    return ends, _denoise(counts, noisy_count.records, ends)
+    table, records = counts.table[0, :, :-1], noisy_count.records
+    clear_cells = np.where(table > CELL_STANDS_OUT * counts.deviation, table, 0.0)
+    if clear_cells.sum() <= 0.0:
+        clear_cells = np.full_like(clear_cells, records / clear_cells.size)
+    widths = np.diff(ends, prepend=0.0) * (clear_cells.sum(axis=0) == 0.0)
+    left = max(records - float(clear_cells.sum()), 0.0) * widths / max(float(widths.sum()), 1e-12)
+    rows = clear_cells.sum(axis=1, keepdims=True) / clear_cells.sum()
+    return ends, np.asarray(clear_cells + left * rows)
 
 
 def ask_times(
@@ -228,18 +238,6 @@ def ask_times(
     answer = yield from ask(SumQuery(EVERYONE, EventCounts(edges), by, fraction))
     cuts, counts = getattr(by, "edges", ()), tuple(answer.values.ravel().tolist())
     return RiskTable(cuts, edges, counts, float(np.sqrt(answer.variance)))
-
-
-def _denoise(counts: RiskTable, records: float, ends: FloatArray) -> FloatArray:
-    """Cells that stand out; what is left of the records is spread over the others by width."""
-    table = counts.table[0, :, :-1]
-    clear_cells = np.where(table > CELL_STANDS_OUT * counts.deviation, table, 0.0)
-    if clear_cells.sum() <= 0.0:
-        clear_cells = np.full_like(clear_cells, records / clear_cells.size)
-    widths = np.diff(ends, prepend=0.0) * (clear_cells.sum(axis=0) == 0.0)
-    left = max(records - float(clear_cells.sum()), 0.0) * widths / max(float(widths.sum()), 1e-12)
-    parts = clear_cells.sum(axis=1, keepdims=True) / clear_cells.sum()
-    return np.asarray(clear_cells + left * parts)
 
 
 def interval_edges(

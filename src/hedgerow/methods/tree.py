@@ -15,7 +15,6 @@ from hedgerow.methods.blocks.fallback import (
 )
 from hedgerow.methods.blocks.flow import Flow, NoiseModel
 from hedgerow.methods.blocks.leaves import (
-    merge_equal_labels,
     shrink_to_parents,
     shrinkage_of,
     unspent,
@@ -35,7 +34,6 @@ from hedgerow.methods.constants import constant
 from hedgerow.methods.method import Method, TrainingResult, mean_of, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.model import Additive
-from hedgerow.models.uncertainty import LeafStatistics
 from hedgerow.privacy.bundles import Size
 from hedgerow.privacy.queries import Cells, Leaves, QueryKinds, Whole, sums
 from hedgerow.schema.arrays import Rng
@@ -139,7 +137,7 @@ class ScreenedTree(Method):
         if is_signal_below(first_round, noise_model, gates):
             depth = self.max_depth or random_depth(first_round)
             (statistics,) = yield from draw_trees(schema, target, 1, depth, rest, rng)
-            return self._finish(statistics)
+            return TrainingResult(mean_of([statistics.tree]), (statistics,))
         kept_back = bias_correction.fraction if bias_correction else Fraction(0)
         rest -= kept_back
         constants = tree_constants(first_round.signal, noise_model.is_pure)
@@ -159,30 +157,11 @@ class ScreenedTree(Method):
         if bias_correction:
             mean = Additive((0.0,), trees=(statistics.tree,))
             statistics = statistics.shift((yield from bias_correction.shift(mean)))
-        return self._finish(statistics)
-
-    def _finish(self, statistics: LeafStatistics) -> TrainingResult:
         return TrainingResult(mean_of([statistics.tree]), (statistics,))
 
 
-@method("tree", test_settings=({"max_depth": 2, "merge_equal_labels": True},))
-class ScreenedClassTree(ScreenedTree):
-    """The same for classes; sibling leaves that predict one class may be merged, at no charge."""
-
-    merge_equal_labels: bool = parameter(
-        default=False,
-        text="Whether sibling leaves that predict one class are merged: about half the leaves, the "
-        "same predictions, coarser probabilities.",
-    )
-
-    def _finish(self, statistics: LeafStatistics) -> TrainingResult:
-        return super()._finish(
-            merge_equal_labels(statistics) if self.merge_equal_labels else statistics
-        )
-
-
 @estimator
-class TreeClassifier(PrivateClassifier, ScreenedClassTree):
+class TreeClassifier(PrivateClassifier, ScreenedTree):
     """One interpretable decision tree with differential privacy.
 
     Private bins are cells of a public grid, merged by noisy counts. Tables are screened: a node

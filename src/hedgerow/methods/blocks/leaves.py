@@ -21,7 +21,7 @@ from hedgerow.methods.blocks.tables import inverse_variance
 from hedgerow.methods.blocks.target import TrainingTarget
 from hedgerow.methods.constants import constant
 from hedgerow.models.tree import Tree
-from hedgerow.models.uncertainty import MOST_OF_A_PART, LeafStatistics, LeafValue, of_proportions
+from hedgerow.models.uncertainty import MOST_OF_A_PART, LeafValue, of_proportions
 from hedgerow.privacy.queries import Answer, Leaves, Statistic, SumQuery, Whole
 from hedgerow.schema.arrays import FloatArray
 from hedgerow.schema.regions import EVERYONE, Region
@@ -328,41 +328,3 @@ def sums_above(
             node_sums, noise = nodes.get(region[:end], (np.zeros_like(masses), 0.0))
             nodes[region[:end]] = (node_sums + masses, noise + variance)
     return dict(sorted(nodes.items(), key=lambda item: len(item[0])))
-
-
-# Smaller trees at no charge: predicted classes stay, the tree has fewer nodes.
-
-
-def merge_equal_labels(statistics: LeafStatistics) -> LeafStatistics:
-    """Merges sibling leaves that predict the same class, repeatedly.
-
-    No predicted class changes, since the mean of two distributions with one winner has the same
-    winner. Probabilities become coarser.
-    """
-    leaves = dict(zip(statistics.tree.regions(), statistics.leaves, strict=True))
-    while pair := _mergeable(leaves):
-        left, right = (leaves.pop(region) for region in pair)
-        leaves[pair[0][:-1]] = _merge_leaves(left, right)
-    values = {region: leaf.value.tolist() for region, leaf in leaves.items()}
-    tree = Tree.build(statistics.tree.features, values)
-    return LeafStatistics(
-        tree, tuple(leaves[region] for region in tree.regions()), statistics.unspent_fractions
-    )
-
-
-def _mergeable(leaves: dict[Region, LeafValue]) -> tuple[Region, Region] | None:
-    waiting: dict[Region, Region] = {}
-    for region in leaves:
-        sibling = waiting.pop(region[:-1], None)
-        if sibling is None:
-            waiting[region[:-1]] = region
-        elif np.argmax(leaves[region].value) == np.argmax(leaves[sibling].value):
-            return sibling, region
-    return None
-
-
-def _merge_leaves(left: LeafValue, right: LeafValue) -> LeafValue:
-    """Averages values weighted by rows; masses and variances add."""
-    n_left, n_right = (max(float(leaf.masses.sum()), 1e-9) for leaf in (left, right))
-    value = (n_left * left.value + n_right * right.value) / (n_left + n_right)
-    return LeafValue(value, left.masses + right.masses, left.variance + right.variance)
