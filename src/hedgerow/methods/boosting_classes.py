@@ -1,17 +1,13 @@
 """Boosted trees for classes: private bins, smoothed curves, stacking, oblivious trees.
 
-Our own method; other methods use its stages as well.
-
-    round 1   noisy number of records: the signal-to-noise ratio; asked again if that number is
-              below the noise. If the rest is too, a totally random forest or the class shares
-    round 2   noisy counts of a public grid -> bins, as fine as the noise allows
-    round 3   class histograms of all features -> smoothed curves of log-odds
-    rounds 4-6   one weight per curve, by private Newton steps (two classes)
-    then      curves and surfaces of pairs of features by 21 rounds of gradient descent (15 over
-              several sites), if the signal is strong enough
-    then      random oblivious trees with Wiener leaves, one round per batch: with a weaker signal
-              instead of surfaces, with a stronger one on top of them. There, and for three or more
-              classes, features whose tests gained in earlier trees are drawn more often
+| rounds          | asked                                                                       |
+|-----------------|-----------------------------------------------------------------------------|
+| 1               | number of records: the signal-to-noise ratio (again, if below its noise)    |
+| 2               | counts of a public grid: bins, as fine as the noise allows                  |
+| 3               | class histograms of all features: smoothed curves of log-odds               |
+| 4 to 6          | two classes: one weight per curve, by private Newton steps                  |
+| then 21 (15)    | strong signal: curves and surfaces by gradient descent (at several sites)   |
+| one per batch   | leaves of oblivious trees: without surfaces, or on top where they pay       |
 
 All constants are functions of public facts and of noisy answers; there is nothing to tune.
 Fractions after round 1 depend on the noisy number of records, which the additive filter allows.

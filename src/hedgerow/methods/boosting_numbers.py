@@ -20,6 +20,7 @@ from math import comb
 
 import numpy as np
 
+from hedgerow.methods import forest
 from hedgerow.methods.base import PrivateRegressor, StagedTrees
 from hedgerow.methods.blocks import private_bins, surfaces
 from hedgerow.methods.blocks.boosting import (
@@ -49,13 +50,6 @@ from hedgerow.methods.blocks.random_trees import DrawableFeature
 from hedgerow.methods.blocks.scores import TINY
 from hedgerow.methods.blocks.screening import root_tables
 from hedgerow.methods.blocks.sizes import QUERY, Scale
-from hedgerow.methods.blocks.surfaces import (
-    FeatureGroups,
-    Slope,
-    learn_surfaces,
-    strongest,
-    table_tree,
-)
 from hedgerow.methods.blocks.target import (
     InitialRound,
     TargetShape,
@@ -65,15 +59,6 @@ from hedgerow.methods.blocks.target import (
     initial_rounds,
 )
 from hedgerow.methods.constants import constant
-from hedgerow.methods.forest import (
-    FOREST_FALLBACK,
-    GuidedForest,
-    Shape,
-    guided_skeletons,
-    on_last_level,
-    root_weights,
-    shapes_of,
-)
 from hedgerow.methods.method import Method, Needs, Task, TrainingResult, method
 from hedgerow.methods.parameters import estimator, parameter
 from hedgerow.models.losses import SquaredLoss
@@ -195,7 +180,7 @@ class MeanResiduals(Steps):
 class GuidedTree:
     """A tree whose structure was drawn beforehand, with at most `depth` levels."""
 
-    shape: Shape
+    shape: forest.Shape
     depth: int
 
     @property
@@ -203,7 +188,7 @@ class GuidedTree:
         return self.shape.tree
 
     def learn(self, sums: FloatArray, variance: float, update: MeanResiduals) -> NoisyTree:
-        leaves = on_last_level([self.shape], sums[None], self.depth)[0]
+        leaves = forest.on_last_level([self.shape], sums[None], self.depth)[0]
         values, noise = (part[self.shape.leaf_at] for part in update.nodes(leaves, variance))
         return NoisyTree(self.tree.with_values(values), noise)
 
@@ -259,12 +244,14 @@ class TableTrees:
 def of_column(grids: Grids, feature: int, records: float) -> SmoothTable:
     n_bins = grids.binning.n_bins[feature]
     rows = np.full(n_bins, records / n_bins)
-    column = FeatureGroups(feature, rows, np.arange(n_bins))
-    is_numeric = grids.grid(feature).kind is ColumnKind.NUMERIC
-    return SmoothTable(table_tree(grids, [column]), False, families(n_bins, is_numeric), rows)
+    column = surfaces.FeatureGroups(feature, rows, np.arange(n_bins))
+    unit = families(n_bins, grids.grid(feature).kind is ColumnKind.NUMERIC)
+    return SmoothTable(surfaces.table_tree(grids, [column]), False, unit, rows)
 
 
-def of_pair(grids: Grids, first: FeatureGroups, second: FeatureGroups) -> SmoothTable:
+def of_pair(
+    grids: Grids, first: surfaces.FeatureGroups, second: surfaces.FeatureGroups
+) -> SmoothTable:
     """A table of two columns: expected rows as if independent, and a product kernel."""
     parts = second.rows / max(float(second.rows.sum()), 1.0)
     kernels = []
@@ -272,7 +259,7 @@ def of_pair(grids: Grids, first: FeatureGroups, second: FeatureGroups) -> Smooth
         sides = [correlations(f.n_groups + 1, length)[:-1, :-1] for f in (first, second)]
         kernels.append(np.kron(*sides))
     rows = np.outer(first.rows, parts).ravel()
-    return SmoothTable(table_tree(grids, (first, second)), True, np.stack(kernels), rows)
+    return SmoothTable(surfaces.table_tree(grids, (first, second)), True, np.stack(kernels), rows)
 
 
 def pair_surfaces(
@@ -288,7 +275,7 @@ def pair_surfaces(
         values.append(np.array(curve.values)[firsts])
     columns = [
         replace(column, groups=quantile_runs(column.rows, groups)[column.groups])
-        for column in strongest(grids, effects, values, n_columns, groups)
+        for column in surfaces.strongest(grids, effects, values, n_columns, groups)
     ]
     pairs = sorted(combinations(range(len(columns)), 2), key=sum)
     return [of_pair(grids, columns[a], columns[b]) for a, b in pairs]
@@ -389,7 +376,7 @@ class RegressionBoost(Method):
     def asks(self, schema: Schema) -> QueryKinds:
         boosting = sums(TargetClassCounts, Cells) | sums(Gradients, Leaves)
         counts = private_bins.ASKS | sums(Count, ResidualCells) | sums(SurfaceGradients, Whole)
-        return GuidedForest().asks(schema) | boosting | counts
+        return forest.GuidedForest().asks(schema) | boosting | counts
 
     def grid(self, schema: Schema) -> Schema:
         return finer_schema(schema)
@@ -407,7 +394,7 @@ class RegressionBoost(Method):
         by_tables = with_trees(self._before_trees(schema), self._batches(schema))
         if self.trees_per_round is None:  # there are trees alone if a study allows few rounds
             by_tables = replace(by_tables, fewest_rounds=guided.fewest_rounds)
-        return GuidedForest(max_depth=self.max_depth).largest(schema) | guided | by_tables
+        return forest.GuidedForest(max_depth=self.max_depth).largest(schema) | guided | by_tables
 
     def _before_guided(self, schema: Schema) -> Size:
         """The rounds before the first tree, including one for the residuals."""
@@ -484,9 +471,9 @@ class RegressionBoost(Method):
     def _forest(
         self, first_round: InitialRound, schema: Schema, noise_model: NoiseModel, rng: Rng
     ) -> Flow[TrainingResult]:
-        forest = GuidedForest(max_depth=self.max_depth)
-        result = yield from forest.grow_from(first_round, schema, noise_model, rng)
-        return result if result.instead else replace(result, instead=FOREST_FALLBACK)
+        method = forest.GuidedForest(max_depth=self.max_depth)
+        result = yield from method.grow_from(first_round, schema, noise_model, rng)
+        return result if result.instead else replace(result, instead=forest.FOREST_FALLBACK)
 
     def _grow_guided(
         self,
@@ -503,12 +490,13 @@ class RegressionBoost(Method):
         depth = self.max_depth or GUIDED_DEPTH
         usual = PURE_TREES if noise_model.is_pure else MOST_BOOSTED_TREES
         n_estimators = self.n_estimators or usual
-        weights = root_weights(belief, screens=True)
-        skeletons = guided_skeletons(belief, weights, n_estimators, depth, GUIDED_TRIES, rng)
+        weights = forest.root_weights(belief, screens=True)
+        skeletons = forest.guided_skeletons(belief, weights, n_estimators, depth, GUIDED_TRIES, rng)
         base = class_means(stage.target, cuts) @ belief.totals / belief.totals.sum()
         plan = replace(self._batches(schema, is_guided=True), n_estimators=n_estimators)
         rounds = stage.tree_rounds(plan.sizes(noise_model), 1 - first_round.spent - fraction)
-        splitting = TableTrees([GuidedTree(shape, depth) for shape in shapes_of(skeletons, grids)])
+        shapes = forest.shapes_of(skeletons, grids)
+        splitting = TableTrees([GuidedTree(shape, depth) for shape in shapes])
         start = stage.clipped(Additive((float(base),)))
         score, trees = yield from boost(rounds, splitting, stage.update, start, rng, stage.look)
         return TrainingResult(Model(score, Output.VALUE, noise=ScoreNoise.of(trees)))
@@ -537,17 +525,17 @@ def learn_tables(
     stacking = even_stacking(in_clips)
     yield from stage.look(effects.start(grids, stacking))
 
-    def slope_at(model: Additive) -> Flow[Slope]:
+    def slope_at(model: Additive) -> Flow[surfaces.Slope]:
         yield from stage.look(model)
-        return Slope.of_number(stage.loss, count.records)
+        return surfaces.Slope.of_number(stage.loss, count.records)
 
-    surface_model = yield from learn_surfaces(
+    surface_model = yield from surfaces.learn_surfaces(
         effects,
         stacking,
         grids,
         DESCENT_FRACTION,
         stage.shares_rounds,
-        Slope.of_number(stage.loss, count.records),
+        surfaces.Slope.of_number(stage.loss, count.records),
         slope_at,
     )
     model = stage.clipped(surface_model.score())

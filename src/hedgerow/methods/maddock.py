@@ -400,11 +400,9 @@ class ComponentBoosting(Method):
                 return DrawnTrees(random_trees.oblivious(grids, drawables, self.max_depth))
         rules = greedy_trees.SplitRules(self.min_gain, self.consistency, self.noise_gate)
         every = self.split == "histogram"
-        if self.features_per_tree == 1:
-            return greedy_trees.OneFeatureTrees(grids, every, features, self.max_depth, rules)
-        offers = greedy_trees.every_cut(grids) if every else greedy_trees.one_random_cut(grids)
-        names = grids.schema.names
-        return greedy_trees.GreedyTrees(offers, names, features, self.max_depth, rules)
+        one = self.features_per_tree == 1
+        kind = greedy_trees.OneFeatureTrees if one else greedy_trees.GreedyTrees
+        return kind(grids, every, features, self.max_depth, rules)
 
     def _update(self, schema: Schema) -> Update:
         loss, scale = self._loss(schema), half_range(schema)

@@ -7,14 +7,13 @@ charged for all of them (kappa_s = T m d). `SplitRules` adds two corrections of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hedgerow.methods.blocks.boosting import Batch
 from hedgerow.methods.blocks.builder import (
-    Chooser,
     Evidence,
     LeafFlow,
     Node,
@@ -33,7 +32,7 @@ from hedgerow.models.uncertainty import LeafStatistics, LeafValue, NoisyTree
 from hedgerow.privacy.queries import Binning, Cells
 from hedgerow.schema.arrays import BoolArray, FloatArray, Rng
 from hedgerow.schema.candidates import Grids
-from hedgerow.schema.regions import EVERYONE
+from hedgerow.schema.regions import EVERYONE, Region
 
 LEAST_HESSIAN = constant(1.0, unit="Hessian that a side must have, noise included")
 HESSIAN_STANDS_OUT = constant(1.0, unit="deviations", evidence="boosting.md#0031")
@@ -50,33 +49,24 @@ class CandidateSet:
     single_cuts: bool = False
 
 
-CandidateSets = Callable[[Node, tuple[int, ...], Rng], CandidateSet]
-
-
-def every_cut(grids: Grids) -> CandidateSets:
+def every_cut(grids: Grids, features: tuple[int, ...]) -> CandidateSet:
     """All cuts of all features: a histogram."""
-
-    def offer(node: Node, features: tuple[int, ...], rng: Rng) -> CandidateSet:
-        return CandidateSet(grids, features, tuple(grids.left_sets[f] for f in features))
-
-    return offer
+    return CandidateSet(grids, features, tuple(grids.left_sets[f] for f in features))
 
 
-def one_random_cut(grids: Grids) -> CandidateSets:
+def one_random_cut(
+    grids: Grids, features: tuple[int, ...], region: Region, rng: Rng
+) -> CandidateSet:
     """One random cut per feature: two bins instead of a histogram."""
-
-    def offer(node: Node, features: tuple[int, ...], rng: Rng) -> CandidateSet:
-        bins, usable = [(0,) * len(b) for b in grids.binning.bins], []
-        for f in features:
-            left = random_left(grids, f, grids.reachable(node.region, f), rng)
-            if left is not None:
-                bins[f] = tuple(int(not left[b]) for b in grids.binning.bins[f])
-                usable.append(f)
-        two_way = Grids(grids.schema, Binning(tuple(bins)))
-        sets = (np.array([[True, False]]),) * len(usable)
-        return CandidateSet(two_way, tuple(usable), sets, single_cuts=True)
-
-    return offer
+    bins, usable = [(0,) * len(b) for b in grids.binning.bins], []
+    for f in features:
+        left = random_left(grids, f, grids.reachable(region, f), rng)
+        if left is not None:
+            bins[f] = tuple(int(not left[b]) for b in grids.binning.bins[f])
+            usable.append(f)
+    two_way = Grids(grids.schema, Binning(tuple(bins)))
+    sets = (np.array([[True, False]]),) * len(usable)
+    return CandidateSet(two_way, tuple(usable), sets, single_cuts=True)
 
 
 @dataclass(frozen=True)
@@ -149,37 +139,42 @@ class SplitRules:
 
 @dataclass(frozen=True)
 class GreedyTrees:
-    """Each level of a tree is one round; the trees of a batch grow side by side."""
+    """Each level of a tree is one round; the trees of a batch grow side by side.
 
-    offers: CandidateSets
-    names: tuple[str, ...]
+    `every_cut`: a node takes the best cut of all; otherwise the best of one random cut per feature.
+    """
+
+    grids: Grids
+    every_cut: bool
     features: TreeFeatures
     depth: int
     rules: SplitRules
 
     def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
-        growing = {}
-        for number in batch.numbers:
-            choose = self._chooser(self.features(number, rng), batch)
-            plan = TreePlan(choose, self.depth, leaves_from_evidence(batch))
-            growing[number] = grow(plan, self.names, rng)
+        features_of = {number: self.features(number, rng) for number in batch.numbers}
+        growing = {n: self._tree(features, batch, rng) for n, features in features_of.items()}
         statistics = yield from together(growing)
         return [with_noise(g, batch) for g in statistics.values()]
 
-    def _chooser(self, features: tuple[int, ...], batch: Batch) -> Chooser:
-        statistic, fraction = batch.statistic, batch.fraction / (batch.size * self.depth)
+    def _tree(self, features: tuple[int, ...], batch: Batch, rng: Rng) -> Flow[LeafStatistics]:
+        fraction = batch.fraction / (batch.size * self.depth)
 
         def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
-            offer = self.offers(node, features, rng)
+            offer = (
+                every_cut(self.grids, features)
+                if self.every_cut
+                else one_random_cut(self.grids, features, node.region, rng)
+            )
             if not offer.features or self.rules.is_light(node, batch.update):
                 return Stop()
             by = Cells(offer.features, offer.grids.binning)
-            tables = yield from ask_tables(node.region, statistic, by, fraction)
+            tables = yield from ask_tables(node.region, batch.statistic, by, fraction)
             if self.rules.consistency:
                 tables = consistent(tables)
             return self._best(node, offer, tables, batch.update)
 
-        return choose
+        plan = TreePlan(choose, self.depth, leaves_from_evidence(batch))
+        return (yield from grow(plan, self.grids.schema.names, rng))
 
     def _best(
         self, node: Node, offer: CandidateSet, tables: Tables, update: Update
@@ -238,48 +233,28 @@ def leaves_from_evidence(batch: Batch) -> LeafFlow:
 # and leaves of all levels are computed. A batch of trees is one round.
 
 
-@dataclass(frozen=True)
-class OneFeatureTrees:
-    """Trees of one feature each; the only query is its histogram at the root.
+class OneFeatureTrees(GreedyTrees):
+    """Trees of one feature each; the only query is its histogram at the root."""
 
-    `every_cut`: a node takes the best cut of all; otherwise one random cut.
-    """
-
-    grids: Grids
-    every_cut: bool
-    features: TreeFeatures
-    depth: int
-    rules: SplitRules
-
-    def grow(self, batch: Batch, rng: Rng) -> Flow[list[NoisyTree]]:
-        growing = {number: self._tree(number, batch, rng) for number in batch.numbers}
-        statistics = yield from together(growing)
-        return [with_noise(g, batch) for g in statistics.values()]
-
-    def _tree(self, number: int, batch: Batch, rng: Rng) -> Flow[LeafStatistics]:
-        by = Cells(self.features(number, rng)[:1], self.grids.binning)
-        fraction = batch.fraction / batch.size
+    def _tree(self, features: tuple[int, ...], batch: Batch, rng: Rng) -> Flow[LeafStatistics]:
+        by, fraction = Cells(features[:1], self.grids.binning), batch.fraction / batch.size
         table = yield from ask_tables(EVERYONE, batch.statistic, by, fraction)
 
         def choose(node: Node, rng: Rng) -> Flow[SplitChoice | Stop]:
             yield from ()
-            return self._best(node, table, batch.update, rng)
+            return self._best_cut(node, table, batch.update, rng)
 
         plan = TreePlan(choose, self.depth, leaves_from_evidence(batch))
         return (yield from grow(plan, self.grids.schema.names, rng))
 
-    def _sets(self, feature: int, live: BoolArray, rng: Rng) -> BoolArray:
-        """(k, B) sets of bins that a node may send left."""
-        if self.every_cut:
-            return self.grids.left_sets[feature]
-        left = random_left(self.grids, feature, live, rng)
-        return np.zeros((0, len(live)), bool) if left is None else left[None, :]
-
-    def _best(self, node: Node, table: Tables, update: Update, rng: Rng) -> SplitChoice | Stop:
+    def _best_cut(self, node: Node, table: Tables, update: Update, rng: Rng) -> SplitChoice | Stop:
         """The cut of the reachable bins with the largest gain."""
         (feature,) = table.features
         live = self.grids.reachable(node.region, feature)
-        sets = self._sets(feature, live, rng)
+        sets = self.grids.left_sets[feature]
+        if not self.every_cut:
+            left = random_left(self.grids, feature, live, rng)
+            sets = np.zeros((0, len(live)), bool) if left is None else left[None, :]
         sets = sets[sets[:, live].any(axis=1) & ~sets[:, live].all(axis=1)]
         if not len(sets) or self.rules.is_light(node, update):
             return Stop()

@@ -19,7 +19,7 @@ from hedgerow.methods.blocks.public_grids import fine_cells
 from hedgerow.methods.blocks.tables import Tables
 from hedgerow.methods.blocks.target import RecordCount, count_query, recount_if_unclear
 from hedgerow.methods.constants import constant
-from hedgerow.privacy.queries import Answer, Binning, Cells, Count, SumQuery, Whole, sums
+from hedgerow.privacy.queries import Binning, Cells, Count, SumQuery, Whole, sums
 from hedgerow.schema.arrays import FloatArray, IntArray
 from hedgerow.schema.grids import ColumnKind, Grid
 from hedgerow.schema.regions import EVERYONE
@@ -158,7 +158,10 @@ def count_until_clear() -> Flow[NoisyCount]:
 
 
 def bins_by_count(schema: Schema, record_count: NoisyCount) -> Flow[Binning]:
-    """Private bins; their number depends on the records and on the noise."""
+    """Private bins; their number depends on the records and on the noise.
+
+    Numeric cells are merged into bins of enough records; categories keep their cells.
+    """
     records, numeric = record_count.records, numeric_features(schema)
     if not numeric:
         return Binning.of_cells(schema)
@@ -166,8 +169,16 @@ def bins_by_count(schema: Schema, record_count: NoisyCount) -> Flow[Binning]:
     is_seen = records >= FINER_FROM * of_a_cell
     cells = Binning.of_cells(schema) if is_seen else fine_cells(schema)
     counts = yield from ask(SumQuery(EVERYONE, Count(), Cells(numeric, cells), BINS_FRACTION))
-    noise = record_count.deviation * np.sqrt(len(schema.grids) / CURVES_ABOUT)
-    return merged_bins(schema, cells, counts, records, records_a_bin(records, noise))
+    of_class = record_count.deviation * np.sqrt(len(schema.grids) / CURVES_ABOUT)
+    enough, bins = records_a_bin(records, of_class), [tuple(range(g.n_cells)) for g in schema.grids]
+    for j, own in zip(numeric, counts.values, strict=True):
+        cell, grid = np.array(cells.bins[j][:-1]), schema.grids[j]  # all cells but `missing`
+        parts = np.diff([grid.low, *grid.edges, grid.high]) / (grid.high - grid.low)
+        widths = np.bincount(cell, parts).astype(np.float64)
+        mass = denoise(own[: cell[-1] + 1, 0], counts.variance, records, widths)
+        runs = np.asarray(merge(mass, enough), np.int64)[cell]
+        bins[j] = (*runs.tolist(), int(runs[-1]) + 1)  # `missing` has its own bin
+    return Binning(tuple(bins))
 
 
 def cell_counts(schema: Schema, fraction: Fraction) -> SumQuery:
@@ -181,25 +192,6 @@ def records_a_bin(records: float, deviation: float) -> float:
     is_strong = records >= STRONG_FROM * deviation
     stands_out = deviation * (STRONG_DEVIATIONS if is_strong else DEVIATIONS_A_BIN)
     return min(records / FEW_BINS, max(records / MANY_BINS, stands_out))
-
-
-def merged_bins(
-    schema: Schema, cells: Binning, counts: Answer, total: float, enough: float
-) -> Binning:
-    """Merges numeric cells into bins of `enough` records; categories keep their cells.
-
-    `counts` are those of all numeric features by `cells`.
-    """
-    bins = [tuple(range(g.n_cells)) for g in schema.grids]
-    for position, j in enumerate(numeric_features(schema)):
-        cell, grid = np.array(cells.bins[j][:-1]), schema.grids[j]  # all cells but `missing`
-        cell_counts = counts.values[position, : cell[-1] + 1, 0]
-        parts = np.diff([grid.low, *grid.edges, grid.high]) / (grid.high - grid.low)
-        widths = np.bincount(cell, parts).astype(np.float64)
-        mass = denoise(cell_counts, counts.variance, total, widths)
-        runs = np.asarray(merge(mass, enough), np.int64)[cell]
-        bins[j] = (*runs.tolist(), int(runs[-1]) + 1)  # `missing` has its own bin
-    return Binning(tuple(bins))
 
 
 def denoise(counts: FloatArray, variance: float, total: float, widths: FloatArray) -> FloatArray:
