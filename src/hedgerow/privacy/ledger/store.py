@@ -273,6 +273,6 @@ def layout_version(store: LedgerStore) -> int:
     if version not in (0, LAYOUT_VERSION):
         raise LedgerUnavailable(
             f"the site's file has layout {version}; this hedgerow knows {LAYOUT_VERSION}. "
-            "Nothing was changed. Use the hedgerow that wrote it, or a later one."
+            "Nothing was changed. Go on with the hedgerow that wrote it."
         )
     return version
