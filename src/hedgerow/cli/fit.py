@@ -119,9 +119,11 @@ def fit(
         model.progress = on_terminal(quiet)
         if study is None and model.hold_out is None and not (push_down or json or quiet):
             _propose_hold_out(model, _select_sources(data, sql))
+        if elsewhere and len(data) > 1:
+            raise asked_for(f"{len(data)} sources were given", "let one of them make the sums")
         if elsewhere:
-            options = {"sql": sql, "target": target, "person": person, "temp_folder": temp_folder}
-            _fit_elsewhere(model, data, push_down=push_down, **options)
+            options: dict[str, Any] = {"sql": sql, "target": target, "person": person}
+            model.fit(data[0], push_down=push_down, temp_folder=temp_folder, **options)
         elif model.hold_out is not None:
             fit_and_evaluate_files(model, _select_sources(data, sql), target, person)
         else:
@@ -169,12 +171,6 @@ def _select_sources(data: list[str], sql: str | None) -> list[Any]:
     from hedgerow.data.reading.databases import Selected
 
     return [*data] if sql is None else [Selected(place, sql) for place in data]
-
-
-def _fit_elsewhere(model: PrivateEstimator, data: list[str], **options: Any) -> None:
-    if len(data) > 1:
-        raise asked_for(f"{len(data)} sources were given", "let one of them make the sums")
-    model.fit(data[0], **options)
 
 
 def _of_study(path: Path, flags: dict[str, Any], data: list[str]) -> PrivateEstimator:
@@ -244,7 +240,9 @@ def plan(
     from hedgerow.methods.plan import plan as planned
 
     known_schema = Schema.from_toml(schema)
-    public = public or (proxy_rows is not None and _is_public(proxy_rows))
+    if proxy_rows is not None and not public and sys.stdin.isatty():
+        words = f"A plan adds no noise to what it shows of the rows in {proxy_rows}."
+        public = typer.confirm(f"{words} Are they public?")
     with warnings_as_lines(quiet):
         proxies = rows_of_sites([proxy_rows], known_schema, target)[:2] if proxy_rows else None
         result = planned(
@@ -264,12 +262,6 @@ def plan(
         say_json(result.to_dict())
     else:
         tell(result.estimator if quiet else result)
-
-
-def _is_public(source: str) -> bool:
-    """Asks whether the rows are public; without a terminal the answer is no."""
-    words = f"A plan adds no noise to what it shows of the rows in {source}. Are they public?"
-    return sys.stdin.isatty() and typer.confirm(words)
 
 
 # `hedgerow select`: several estimators under one guarantee, compared by one private query.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -333,12 +333,15 @@ def status(state: State) -> None:
         if books.lifetime is not None:
             words = f"{printed_cost(books.committed)} of {printed_cost(books.lifetime.limit)}"
             tell(f"{'lifetime':>14}  {books.lifetime.measure.value} {words} is given away")
-        rows = [
+        rows = [("study", "hash", "state", "spent", "cap", "counted in")] + [
             (a.name or "-", study[:16], "open" if a.open else "ended",
              printed_cost(a.spent), printed_cost(a.cap), a.measure.value)
             for study, a in books.accounts.items()
         ]  # fmt: skip
-    _table(("study", "hash", "state", "spent", "cap", "counted in"), rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        tell("  ".join(cells).rstrip())
     for line in list(lines_of(folder.audit_file))[-5:]:
         tell(in_words(line))
 
@@ -452,14 +455,6 @@ def _show_identity(name: str, identity: Identity) -> None:
     tell(f"{'public key':>14}  {identity.public.hex()}")
     tell(f"{'fingerprint':>14}  {identity.fingerprint}")
     tell(f"{'own words':>14}  {spoken_words(identity.public)}")
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
-    lines = [tuple(map(str, row)) for row in (head, *rows)]
-    widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
-    for line in lines:
-        first, *rest = (cell.ljust(w) for cell, w in zip(line, widths, strict=True))
-        tell("  ".join([first, *rest]).rstrip())
 
 
 @contextmanager

@@ -31,26 +31,23 @@ def draft(
 
     None where sites have no keys yet and are to be invited.
     """
-    public = Schema.from_toml(schema)
+    content = {
+        "version": VERSION,
+        "name": name,
+        "public_seed": public_seed,
+        "model": {"estimator": estimator, "parameters": dict(parameters)},
+        "schema": Schema.from_toml(schema).to_dict(),
+        **declarations,
+        "site": [{"name": site, "key": key} for site, key in sites.items()],
+    }
     run_folder, identity = RunFolder.create(folder)
+    content["coordinator"] = {"key": identity.public.hex()}
     try:
-        text = study_text(
-            {
-                "version": VERSION,
-                "name": name,
-                "public_seed": public_seed,
-                "model": {"estimator": estimator, "parameters": dict(parameters)},
-                "schema": public.to_dict(),
-                **declarations,
-                "coordinator": {"key": identity.public.hex()},
-                "site": [{"name": site, "key": key} for site, key in sites.items()],
-            },
-            run_folder.study_file,
-        )
-        run_folder.study_file.write_text(text, encoding="utf-8")
+        text = study_text(content, run_folder.study_file)
     except BaseException:
         run_folder.key_file.unlink()
         raise
+    run_folder.study_file.write_text(text, encoding="utf-8")
     return StudyFile.read(run_folder.study_file) if all(sites.values()) else None
 
 

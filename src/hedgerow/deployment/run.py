@@ -61,15 +61,6 @@ def run_study(
             return _train(folder, study_file, exchange, journal, watch, plausibility)
 
 
-def _close(sites: SecureSites, journal: FileJournal) -> None:
-    """Ends the study: every site sends its last message once, the same when repeated."""
-    transcript = journal.transcript
-    if len(transcript.last_words) < sites.study.n_sites:
-        last_words = sites.close(transcript.root, len(transcript.leaves))
-        if len(last_words) > len(transcript.last_words):
-            transcript.add_closed(last_words[site] for site in sorted(last_words))
-
-
 def _check_begun(folder: RunFolder, resume: bool) -> None:
     if resume and not folder.is_begun:
         raise ParameterError(
@@ -117,12 +108,16 @@ def _train(
         raise
     model.privacy_ = replace(model.privacy_, about=study_file.about)
     model._name_classes()
-    _close(sites, journal)
+    transcript = journal.transcript
+    if len(transcript.last_words) < study.n_sites:  # each site's last message, the same if repeated
+        last_words = sites.close(transcript.root, len(transcript.leaves))
+        if len(last_words) > len(transcript.last_words):
+            transcript.add_closed(last_words[site] for site in sorted(last_words))
     model.save(folder.model_file)
-    model.signed_ = sign_model(folder, study_file, identity, journal.transcript)
+    model.signed_ = sign_model(folder, study_file, identity, transcript)
     lines = [str(model.privacy_), *(f"  verified: {w}" for w in closing_words(folder, study_file))]
     folder.statement_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if study_file.study.asks_held_out:
+    if study.asks_held_out:
         content = json.dumps(model.evaluation_.to_dict(), indent=1)
         folder.evaluation_file.write_text(f"{content}\n", encoding="utf-8")
     model.report(folder.report_file)

@@ -103,7 +103,10 @@ class Service:
         self.audit.note("stopped", what=f"process {os.getpid()}")
 
     def _take_up(self, folder: StudyFolder) -> None:
-        """Opens one study; a study that cannot be served does not stop the others."""
+        """Opens one study; a study that cannot be served does not stop the others.
+
+        A failure is noted once, however often it is retried; reading rows again takes a while.
+        """
         try:
             study, place = folder.approved_study(), DataPlace.read(folder.data_file)
             if self.site_store.memory(study.account).last_word() is not None:
@@ -112,18 +115,15 @@ class Service:
             rows = held_rows(study, place, self._draws(study))
             self.daemon.open(study, rows)
         except (HedgerowError, OSError) as error:
-            self._note_failure(folder, reason_of(error))
+            reason = reason_of(error)
+            self._not_before[folder] = time.monotonic() + AGAIN_SECONDS
+            if self._failure_reasons.get(folder) != reason:
+                self.audit.note("cannot serve", what=f"{folder.path.name}: {reason}")
+            self._failure_reasons[folder] = reason
             return
         self._served_studies[folder] = study
         self._failure_reasons.pop(folder, None)
         self.audit.note("serves", study=study.account, name=study.name, what=f"{rows.n} rows")
-
-    def _note_failure(self, folder: StudyFolder, reason: str) -> None:
-        """Notes a failure once, however often it is retried; reading rows again takes a while."""
-        self._not_before[folder] = time.monotonic() + AGAIN_SECONDS
-        if self._failure_reasons.get(folder) != reason:
-            self.audit.note("cannot serve", what=f"{folder.path.name}: {reason}")
-        self._failure_reasons[folder] = reason
 
     def _draws(self, study: Study) -> Draws:
         if study.dp_model is DPModel.NONE:
@@ -133,26 +133,24 @@ class Service:
 
     def _call_coordinators(self) -> None:
         """Keeps one connection per address, however many studies it has."""
-        calls = {}
-        for folder in (*self._served_studies, *self._finished_studies):
-            place = DataPlace.read(folder.data_file)
-            if place.coordinator is not None and place.authority is not None:
-                calls[place.coordinator, place.authority] = folder
-        for address in set(self._calls) - set(calls):
+        places = [
+            DataPlace.read(folder.data_file)
+            for folder in (*self._served_studies, *self._finished_studies)
+        ]
+        calls = {(p.coordinator, p.authority) for p in places if p.coordinator and p.authority}
+        for address in set(self._calls) - calls:
             self._calls.pop(address).stop()
-        for address in set(calls) - set(self._calls):
-            self._calls[address] = self._calling(*address)
+        for url, authority in calls - set(self._calls):
+            folder = self._state.tls / authority
+            tls = client_context(
+                self._state.tls / "site.key", folder / "site.crt", folder / "authority.crt"
+            )
+            caller = Caller(url, tls, self.daemon.handle, self._note_call)
+            threading.Thread(target=caller.run, name=url, daemon=True).start()
+            self._calls[url, authority] = caller
 
-    def _calling(self, url: str, authority: str) -> Caller:
-        folder = self._state.tls / authority
-        tls = client_context(
-            self._state.tls / "site.key", folder / "site.crt", folder / "authority.crt"
-        )
-        caller = Caller(
-            url, tls, self.daemon.handle, lambda text: note_quietly(self.audit, "call", what=text)
-        )
-        threading.Thread(target=caller.run, name=url, daemon=True).start()
-        return caller
+    def _note_call(self, text: str) -> None:
+        note_quietly(self.audit, "call", what=text)
 
 
 def prepare(state: StateFolder) -> None:

@@ -228,7 +228,7 @@ class StateFolder:
             make_private(folder)
         write_private(state.policy_file, TEMPLATE.encode())
         write_private(state.identity_file, Identity.generate().to_bytes())
-        write_private(state.settings_file, settings_text(name, anchor))
+        state.write_settings(name, anchor)
         return state
 
     @classmethod
@@ -286,6 +286,11 @@ class StateFolder:
             raise ParameterError(f'{self.settings_file} names no {key}; write {key} = "...".')
         return setting
 
+    def write_settings(self, name: str, anchor: Path) -> None:
+        settings = {"name": name, "anchor": str(anchor.resolve())}
+        text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        write_private(self.settings_file, text.encode())
+
     def identity(self) -> Identity:
         secret = self.identity_file.read_bytes()
         if len(secret) != _KEY_BYTES:
@@ -316,10 +321,6 @@ class StateFolder:
         for path in sorted(self.studies.iterdir()):
             if path.is_dir():
                 yield StudyFolder(path)
-
-
-def settings_text(name: str, anchor: Path) -> bytes:
-    return f"name = {json.dumps(name)}\nanchor = {json.dumps(str(anchor.resolve()))}\n".encode()
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -386,7 +387,7 @@ def restore(
         shutil.copytree(copy / name, root / name)
     state = StateFolder(root)
     make_private(state.run)
-    write_private(state.settings_file, settings_text(state.name, anchor))
+    state.write_settings(state.name, anchor)
     receipt_list = [] if receipts is None else _receipts_in(receipts)
     site_store = SiteStore.restore(
         copy / "store.sqlite", state.store_file, state.identity(), anchor, receipt_list
@@ -446,7 +447,7 @@ def rotate_key(state: StateFolder) -> tuple[Identity, Path]:
             site_store.ledger.approve(old.fingerprint, lifetime.measure, given_away, name)
     fresh.with_name(f"{fresh.name}.lock").unlink()
     write_private(ready / state.identity_file.name, new.to_bytes())
-    write_private(ready / state.settings_file.name, settings_text(state.name, anchor))
+    StateFolder(ready).write_settings(state.name, anchor)
     for source in (state.identity_file, state.store_file, state.anchor):
         copy_path = old_folder / ("anchor" if source == state.anchor else source.name)
         copy_path.unlink(missing_ok=True)
