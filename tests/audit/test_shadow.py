@@ -257,7 +257,7 @@ def test_both_accountants_add_the_same_charges_along_the_worst_path(drawn):
 
 
 # ----------------------------------------------------------------------------------- what it names
-PURE = Terms(study="s", measure="pure", epsilon=Fraction(1), delta=Fraction(0), counted=1)
+PURE = Terms(study="s", measure="pure", epsilon=Fraction(1), delta=Fraction(0), honest_sites=1)
 SUM = NoisySum(
     round=1,
     site=0,
@@ -265,7 +265,7 @@ SUM = NoisySum(
     region=(),
     charge=Fraction(1, 2),
     claimed=(2, 2, 1),
-    moved=(0, 1, 0, -1),
+    change=(0, 1, 0, -1),
     draws=(0, 1, 2, 3),
     laws=(PlainLaw("laplace", Fraction(1, 4)),),
 )
@@ -290,7 +290,7 @@ SOUND = PlainTranscript(terms=PURE, releases=(SUM, CHOICE), claim=CLAIM)
 def test_a_transcript_in_which_all_agrees_has_no_problem():
     verdict = judge_transcript(SOUND)
     assert verdict.problems == ()
-    assert (verdict.lost, verdict.paid, verdict.worst) == (1, 1, 1)
+    assert (verdict.lost, verdict.payment, verdict.worst) == (1, 1, 1)
 
 
 BUDGET = shadow.budget_of("gaussian", Fraction(1), Fraction(1, 10**6))
@@ -326,7 +326,7 @@ def test_a_selection_among_sums_loses_what_it_was_priced_as_and_leaves_what_it_s
 
 
 WRONG = {
-    "moves its L1": ("releases", (replace(SUM, moved=(0, 2, 0, -1)), CHOICE)),
+    "moves its L1": ("releases", (replace(SUM, change=(0, 2, 0, -1)), CHOICE)),
     "noise is sized": (
         "releases",
         (replace(SUM, laws=(PlainLaw("laplace", Fraction(1, 3)),)), CHOICE),
@@ -368,10 +368,12 @@ def test_a_record_in_both_outcomes_of_one_test_is_seen():
 @pytest.mark.filterwarnings("ignore")
 def test_shares_of_noise_count_as_far_as_honest_sites_draw_them():
     shared = replace(SUM, laws=(PlainLaw("laplace", Fraction(1, 4), shares=3),))
-    honest = replace(PURE, counted=3)
+    honest = replace(PURE, honest_sites=3)
     assert not judge_transcript(PlainTranscript(terms=honest, releases=(shared,))).problems
     assert (
-        judge_transcript(PlainTranscript(terms=replace(PURE, counted=2), releases=(shared,))).lost
+        judge_transcript(
+            PlainTranscript(terms=replace(PURE, honest_sites=2), releases=(shared,))
+        ).lost
         == math.inf
     )
 

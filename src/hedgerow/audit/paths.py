@@ -53,16 +53,16 @@ class SiteCall:
 
     study: Study
     place: tuple[int, int]
-    asked: Sequence[Priced]
+    bundle: Sequence[Priced]
     answer: SiteAnswer
-    released: client.Response
+    response: client.Response
 
     @property
     def questions(self) -> list[tuple[Any, ...]]:
         """The queries, reduced to what two runs can be compared by."""
         return [
             (kind_of(q), q.region, q.fraction, q.shape if isinstance(q, Summed) else q.n_candidates)
-            for q in (priced_query.query for priced_query in self.asked)
+            for q in (priced_query.query for priced_query in self.bundle)
         ]
 
 
@@ -122,7 +122,7 @@ def _respond(watch: RunWatch, replay: RunWatch | None) -> Callable[..., client.R
             of_study.append(id(rows))
         place = rounds[id(rows)], of_study.index(id(rows))
         answer, number = answer_without_noise(rows, questions), len(watch.calls)
-        earlier = None if replay is None else replay.calls[number].released
+        earlier = None if replay is None else replay.calls[number].response
         response = earlier or plain(rows, questions, secret)
         watch.calls.append(SiteCall(rows.study, place, questions, answer, response))
         return response
@@ -185,7 +185,7 @@ def compare_neighbors(
         if federation.study.dp_model is not DPModel.NONE
     ]
     problems = [problem for verdict in verdicts for problem in verdict.problems]
-    *in_training, in_evaluation = (verdict.paid > 0 for verdict in verdicts)
+    *in_training, in_evaluation = (verdict.payment > 0 for verdict in verdicts)
     if holds_out and any(in_training) and in_evaluation:
         problems.append("a record was trained on and evaluated")
     for federation, rows in zip(run.servers, run.site_rows, strict=True):
@@ -213,6 +213,6 @@ def _transcript(
     releases = list[SiteRelease]()
     for mine, theirs in zip(run.calls, neighbor_run.calls, strict=True):
         if mine.study is federation.study:
-            releases += releases_of(mine.study, mine.place, mine.asked, mine.answer, theirs.answer)
+            releases += releases_of(mine.study, mine.place, mine.bundle, mine.answer, theirs.answer)
     claim = claim_of(federation.sites.spent(), privacy_statement)
     return PlainTranscript(terms=terms_of(federation.study), releases=tuple(releases), claim=claim)

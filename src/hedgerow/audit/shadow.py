@@ -30,15 +30,15 @@ Amount = Fraction | float
 class Terms:
     """The agreed numbers.
 
-    `measure` is "pure" or "gaussian", `delta` the part from which noise is derived, `counted` the
-    number of sites whose noise protects a record, `entry` the price before the first round.
+    `measure` is "pure" or "gaussian", `delta` the part from which noise is derived, `honest_sites`
+    the number of sites whose noise protects a record, `entry` the price before the first round.
     """
 
     study: str
     measure: str
     epsilon: Fraction
     delta: Fraction
-    counted: int
+    honest_sites: int
     records_per_person: int = 1
     entry: Amount = Fraction(0)
     label_odds: tuple[Fraction, Fraction, int] | None = None
@@ -71,13 +71,13 @@ class SiteRelease:
 class NoisySum(SiteRelease):
     """Integers with noise.
 
-    `claimed` are the L1, squared L2 and Linf norms for which the noise was made, `moved` the
+    `claimed` are the L1, squared L2 and Linf norms for which the noise was made, `change` the
     changes by the record. `draws` are the numbers of the draws of noise in each integer, negative
     for none; `laws` are those of the draws.
     """
 
     claimed: tuple[int, int, int]
-    moved: tuple[int, ...]
+    change: tuple[int, ...]
     draws: tuple[int, ...]
     laws: tuple[PlainLaw | None, ...]
 
@@ -195,8 +195,8 @@ def _guaranteed_law(law: PlainLaw | None, terms: Terms) -> PlainLaw | None:
     if law is None or law.size <= 0:
         return None
     if law.kind == "gaussian":
-        return PlainLaw(law.kind, law.size * terms.counted)
-    return PlainLaw(law.kind, law.size) if law.shares <= terms.counted else None
+        return PlainLaw(law.kind, law.size * terms.honest_sites)
+    return PlainLaw(law.kind, law.size) if law.shares <= terms.honest_sites else None
 
 
 def loss_of_norms(law: PlainLaw | None, l1: int, l2_squared: int, terms: Terms) -> Amount:
@@ -227,7 +227,7 @@ def loss_of_range(choice: Selection, units: int, terms: Terms) -> Amount:
 
 def loss_of_release(release: SiteRelease, terms: Terms) -> Amount:
     if isinstance(release, NoisySum):
-        l1, l2_squared, _ = _norms(release.moved)
+        l1, l2_squared, _ = _norms(release.change)
         return max(loss_of_norms(law, l1, l2_squared, terms) for law in release.laws or (None,))
     assert isinstance(release, Selection)
     return loss_of_range(release, range_of(release), terms)
@@ -261,7 +261,7 @@ class RecordVerdict:
     """The loss and charge of one record, the largest possible charge, and all disagreements."""
 
     lost: Amount
-    paid: Amount
+    payment: Amount
     worst: Amount
     budget: Fraction
     problems: tuple[str, ...]
@@ -307,12 +307,12 @@ def _spent(releases: Sequence[SiteRelease], site: int) -> Amount:
 def _is_touched(release: SiteRelease) -> bool:
     if isinstance(release, Selection):
         return release.scores != release.scores_without
-    return isinstance(release, NoisySum) and any(release.moved)
+    return isinstance(release, NoisySum) and any(release.change)
 
 
 def _faults(release: SiteRelease, terms: Terms) -> list[str]:
     if terms.label_odds is not None:  # protected before any query
-        is_fine = isinstance(release, NoisySum) and _norms(release.moved)[0] <= release.claimed[0]
+        is_fine = isinstance(release, NoisySum) and _norms(release.change)[0] <= release.claimed[0]
         return [] if is_fine else ["another label moves more than its own counts"]
     find_faults = _faults_of_sum if isinstance(release, NoisySum) else _faults_of_choice
     faults, loss = find_faults(release, terms), loss_of_release(release, terms)
@@ -323,13 +323,13 @@ def _faults(release: SiteRelease, terms: Terms) -> list[str]:
 
 def _faults_of_sum(release: SiteRelease, terms: Terms) -> list[str]:
     assert isinstance(release, NoisySum)
-    norms = zip(("L1", "squared L2", "Linf"), _norms(release.moved), release.claimed, strict=True)
+    norms = zip(("L1", "squared L2", "Linf"), _norms(release.change), release.claimed, strict=True)
     faults = [
         f"one record moves its {name} by {mine}; noise was made for {theirs}"
         for name, mine, theirs in norms
         if mine > theirs
     ]
-    if any(draw < 0 for draw in release.draws) or len(release.draws) != len(release.moved):
+    if any(draw < 0 for draw in release.draws) or len(release.draws) != len(release.change):
         faults.append("a number carries no noise of its own")
     for law in set(release.laws):
         whole = loss_of_norms(law, release.claimed[0], release.claimed[1], terms)

@@ -97,14 +97,14 @@ class _Once:
     """The sums of a site, computed once for both answers to the same questions."""
 
     def __init__(self, sums: Sums) -> None:
-        self._sums, self._known = sums, dict[tuple[Any, ...], Any]()
+        self._sums, self._results = sums, dict[tuple[Any, ...], Any]()
 
     def __getattr__(self, name: str) -> Any:
-        def compute(asked: Any, *how: Any) -> Any:
-            key = name, *map(id, asked if isinstance(asked, list) else [asked])
-            if key not in self._known:
-                self._known[key] = getattr(self._sums, name)(asked, *how)
-            return self._known[key]
+        def compute(argument: Any, *how: Any) -> Any:
+            key = name, *map(id, argument if isinstance(argument, list) else [argument])
+            if key not in self._results:
+                self._results[key] = getattr(self._sums, name)(argument, *how)
+            return self._results[key]
 
         return compute
 
@@ -141,7 +141,7 @@ def terms_of(study: Study) -> Terms:
         measure="pure" if study.measure is Measure.PURE else "gaussian",
         epsilon=study.epsilon,
         delta=study.noise_delta,
-        counted=study.threshold - study.colluders if shares else 1,
+        honest_sites=study.threshold - study.colluders if shares else 1,
         records_per_person=study.records_per_person,
         entry=study.entry_cost,
         label_odds=label_odds,
@@ -225,7 +225,7 @@ def _sum_of(
     return NoisySum(
         **common,
         claimed=(bound.l1, bound.l2_squared, bound.linf),
-        moved=tuple(change.tolist()),
+        change=tuple(change.tolist()),
         draws=draws,
         laws=tuple(map(law_of, laws)),
     )
@@ -259,7 +259,7 @@ def judge_records(
     for row in np.unique(np.linspace(0, len(y) - 1, min(most, len(y)), dtype=int)).tolist():
         if study.dp_model is DPModel.LABEL:  # neighbors differ in a label
             labels = y.copy()
-            labels[row] = next(one for one in study.schema.labels if str(one) != str(y[row]))
+            labels[row] = next(label for label in study.schema.labels if str(label) != str(y[row]))
             without = answers(X, labels)
         else:
             without = answers(np.delete(X, row, axis=0), np.delete(y, row))

@@ -249,9 +249,9 @@ class Size:
         """The size of two flows, one after the other."""
         return self._larger(later, lambda mine, theirs: mine + theirs)
 
-    def __or__(self, other: Size) -> Size:
+    def __or__(self, alternative: Size) -> Size:
         """The size of either flow, whichever runs."""
-        return self._larger(other, max)
+        return self._larger(alternative, max)
 
     def __mul__(self, times: int) -> Size:
         """The size of this many repetitions."""

@@ -90,16 +90,16 @@ def enclose(height: Callable[[Real], Real], low: Real, high: Real) -> tuple[Real
     Both ends were evaluated, so the tolerance does not affect safety. Steps follow the chord, with
     half the height at an end that stays (the Illinois rule).
     """
-    above, below, moved = height(low), height(high), 0
+    above, below, side = height(low), height(high), 0
     while high - low > high * context().ldexp(1, -FINE_BITS):
         least = (high - low) * context().ldexp(1, -FINE_BITS // 2)
         step = (high - low) * above / (above - below)
         x = low + min(max(step, least), high - low - least)
         y = height(x)
         if y > 0:
-            low, above, below, moved = x, y, below / 2 if moved > 0 else below, 1
+            low, above, below, side = x, y, below / 2 if side > 0 else below, 1
         else:
-            high, below, above, moved = x, y, above / 2 if moved < 0 else above, -1
+            high, below, above, side = x, y, above / 2 if side < 0 else above, -1
     return low, high
 
 

@@ -296,9 +296,9 @@ class SqliteLedger:
         """Raises unless this head, which somebody else holds, is on our chain."""
         if self.head_at(head[0]) != head[1]:
             end = self.head()[0]
-            found = f"ends at {end}" if head[0] > end else f"has another entry {head[0]}"
+            state = f"ends at {end}" if head[0] > end else f"has another entry {head[0]}"
             raise LedgerRolledBack(
-                f"somebody holds entry {head[0]} of this ledger, and this file {found}. It is an "
+                f"somebody holds entry {head[0]} of this ledger, and this file {state}. It is an "
                 "older or another copy; nothing may be charged to it. Find the newest copy, or "
                 "declare the restore."
             )
