@@ -226,15 +226,17 @@ SIZES: Final = (
     Mutant(
         "shares are made for all who must survive, colluders too",
         "privacy/study.py",
-        "shares, factor = self.honest if is_noise_divided else 1, 1",
-        "shares, factor = self.threshold if is_noise_divided else 1, 1",
+        "shares = self.honest if self.dp_model is DPModel.DISTRIBUTED else 1\n"
+        "        return _noise_of",
+        "shares = self.threshold if self.dp_model is DPModel.DISTRIBUTED else 1\n"
+        "        return _noise_of",
         GATE,
     ),
     Mutant(
         "noise of finer units is that of units half as fine",
         "privacy/study.py",
-        "whole = _law(self.measure, cost, sensitivity.of_person(factor))",
-        "whole = _law(self.measure, cost, sensitivity.of_person(max(factor // 2, 1)))",
+        "whole = _law(measure, cost, sensitivity.of_person(factor))",
+        "whole = _law(measure, cost, sensitivity.of_person(max(factor // 2, 1)))",
         GATE,
     ),
     Mutant(
@@ -262,8 +264,8 @@ SIZES: Final = (
     Mutant(
         "each site adds its own noise alone, and pays as all together",
         "privacy/study.py",
-        "return _Noise(factor, whole, whole.share(shares) if is_noise_divided else whole)",
-        "return _Noise(factor, whole, whole.share(self.n_sites))",
+        "self._sensitivity(query), shares)",
+        "self._sensitivity(query), self.n_sites)",
         GATE,
     ),
     Mutant(

@@ -44,8 +44,8 @@ STUDY: Final = (
     Mutant(
         "noise is not made for the finer units",
         "privacy/study.py",
-        "whole = _law(self.measure, cost, sensitivity.of_person(factor))",
-        "whole = _law(self.measure, cost, sensitivity)",
+        "whole = _law(measure, cost, sensitivity.of_person(factor))",
+        "whole = _law(measure, cost, sensitivity)",
         "privacy/test_study.py::test_finer_units_carry_noise_that_is_as_much_finer",
     ),
     Mutant(
@@ -58,8 +58,9 @@ STUDY: Final = (
     Mutant(
         "a silo divides its noise as if others added theirs",
         "privacy/study.py",
-        "divided = self.dp_model is DPModel.DISTRIBUTED\n        shares, factor",
-        "divided = self.n_sites > 1\n        shares, factor",
+        "shares = self.honest if self.dp_model is DPModel.DISTRIBUTED else 1\n"
+        "        return _noise_of",
+        "shares = self.honest if self.n_sites > 1 else 1\n        return _noise_of",
         "privacy/test_pipeline_noise.py"
         "::test_every_placement_that_promises_something_adds_its_own_noise",
     ),

@@ -57,9 +57,6 @@ SMOOTH_SHARE = 16
 """Variance below which a discrete-Gaussian share is refined: at 16 the sum of shares is within
 10 h exp(-16 pi^2) < 1e-65 h of one discrete Gaussian, per coordinate."""
 
-MOST_KEPT = 4096
-"""Size of the cache of noise laws."""
-
 
 class _Noise(NamedTuple):
     """The noise of a sum: refinement of its units, law of the sum, law of one site."""
@@ -269,31 +266,10 @@ class Study(Declaration):
         return self._noise(query).refinement
 
     def _noise(self, query: Summed) -> _Noise:
-        """The noise of a query, cached: every site of a process asks for it many times."""
         if self.dp_model in (DPModel.NONE, DPModel.LABEL):
             return _Noise(1, NoNoise(), NoNoise())
-        sensitivity = self._sensitivity(query)
-        key = (query.fraction.numerator, query.fraction.denominator, sensitivity)
-        noise = self._noises.get(key)
-        if noise is None:
-            noise = self._derived_noise(self._cost(query), sensitivity)
-            if len(self._noises) < MOST_KEPT:
-                self._noises[key] = noise
-        return noise
-
-    @cached_property
-    def _noises(self) -> dict[tuple[int, int, Sensitivity], _Noise]:
-        return {}
-
-    def _derived_noise(self, cost: Fraction, sensitivity: Sensitivity) -> _Noise:
-        is_noise_divided = self.dp_model is DPModel.DISTRIBUTED
-        shares, factor = self.honest if is_noise_divided else 1, 1
-        law = _law(self.measure, cost, sensitivity)
-        if isinstance(law, DiscreteGaussian):
-            while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
-                factor *= 2
-        whole = _law(self.measure, cost, sensitivity.of_person(factor))
-        return _Noise(factor, whole, whole.share(shares) if is_noise_divided else whole)
+        shares = self.honest if self.dp_model is DPModel.DISTRIBUTED else 1
+        return _noise_of(self.measure, self._cost(query), self._sensitivity(query), shares)
 
     def release(self, query: Summed) -> CoalitionRelease:
         """The sum for the accountant of coalitions; each record of a person is in its own cell."""
@@ -361,6 +337,17 @@ class Study(Declaration):
     def account(self) -> str:
         """The key of the study in every ledger: its hash, because names may repeat."""
         return self.hash.hex()
+
+
+@lru_cache(maxsize=4096)
+def _noise_of(measure: Measure, cost: Fraction, sensitivity: Sensitivity, shares: int) -> _Noise:
+    """The noise of a sum, cached: every site of a process asks for it many times."""
+    law, factor = _law(measure, cost, sensitivity), 1
+    if isinstance(law, DiscreteGaussian):
+        while law.sigma2 * factor**2 < SMOOTH_SHARE * shares:
+            factor *= 2
+    whole = _law(measure, cost, sensitivity.of_person(factor))
+    return _Noise(factor, whole, whole.share(shares))
 
 
 _total_variation = lru_cache(maxsize=4096)(sampling.total_variation)
