@@ -87,7 +87,9 @@ def of_classes(estimator: type[Any], rows: int, **how: Any) -> Prepared:
 
 def extra_trees_of_numbers(rows: int) -> Prepared:
     X, _, y = normals(rows, 30)
-    model = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, n_estimators=5, random_state=0)
+    model = hr.ExtraTreesRegressor(
+        schema_of(30, None), 1.0, 1e-6, n_estimators=5, max_depth=20, random_state=0
+    )
     return partial(model.fit, X, y)
 
 

@@ -92,8 +92,9 @@ def extra_trees_classes() -> Measured:
     import hedgerow as hr
 
     X, y, _ = normals(MILLION, 30)
-    ours = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, random_state=0)
-    theirs = ExtraTreesClassifier(20, max_depth=20)
+    sizes = {"n_estimators": 20, "max_depth": 20}
+    ours = hr.ExtraTreesClassifier(schema_of(30), 1.0, 1e-6, random_state=0, **sizes)
+    theirs = ExtraTreesClassifier(**sizes)
     return {
         "seconds": cpu(lambda: ours.fit(X, y)),
         "reference": cpu(lambda: theirs.fit(X, y)),
@@ -107,8 +108,9 @@ def extra_trees_numbers() -> Measured:
     import hedgerow as hr
 
     X, _, y = normals(MILLION, 30)
-    ours = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, random_state=0)
-    theirs = ExtraTreesRegressor(20, max_depth=20)
+    sizes = {"n_estimators": 20, "max_depth": 20}
+    ours = hr.ExtraTreesRegressor(schema_of(30, None), 1.0, 1e-6, random_state=0, **sizes)
+    theirs = ExtraTreesRegressor(**sizes)
     return {"seconds": cpu(lambda: ours.fit(X, y)), "reference": cpu(lambda: theirs.fit(X, y))}
 
 

@@ -27,6 +27,7 @@ from hedgerow.methods.blocks import (
     fallback,
     leaves,
     private_bins,
+    random_trees,
     target,
 )
 from hedgerow.schema.schema import Categorical, Feature, Numeric, Schema, Target
@@ -127,7 +128,7 @@ ONE_FOREST = (
 OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
     ("boosted", CLASSES): (
         *COUNTING,
-        Constant("boost_classes", boosting_classes, "RANDOM_TREES_BELOW"),
+        Constant("boost_classes", random_trees, "RANDOM_TREES_BELOW"),
         Constant("by_count", private_bins, "BINS_FRACTION", SHARE),
         Constant("by_count", private_bins, "DEVIATIONS_A_BIN"),
         Constant("by_count", private_bins, "COUNT_STANDS_OUT"),
@@ -147,7 +148,7 @@ OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
         *COUNTING,
         *TREES_OF_CLASSES,
         *ONE_FOREST,
-        Constant("forest", forest, "RANDOM_TREES_BELOW"),
+        Constant("forest", random_trees, "RANDOM_TREES_BELOW"),
         Constant("forest", forest, "forest_constants", SHARE, "sharpness"),
         Constant("leaning", leaves, "CLASSES_PER_NOISE"),
         Constant("forest", forest, "CALIBRATION_FRACTION", SHARE),
@@ -157,7 +158,7 @@ OF_METHODS: dict[tuple[str, str], tuple[Constant, ...]] = {
         *COUNTING,
         *TREES_OF_CLASSES,
         *ONE_TREE,
-        Constant("tree", tree, "RANDOM_TREES_BELOW"),
+        Constant("tree", random_trees, "RANDOM_TREES_BELOW"),
     ),
     ("boosted", NUMBERS): (
         *TARGET,

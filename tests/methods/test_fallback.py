@@ -16,7 +16,7 @@ import hedgerow as hr
 from hedgerow.methods import boosting_classes, boosting_numbers, forest
 from hedgerow.methods.blocks import fallback, target
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.random_trees import Gates, is_signal_below, random_depth
+from hedgerow.methods.blocks.random_trees import is_signal_below, random_depth
 from hedgerow.methods.blocks.target import (
     InitialRound,
     RecordCount,
@@ -220,7 +220,7 @@ def an_initial_round(signal, sure):
 
 
 GAUSSIAN, LAPLACE = SimpleNamespace(is_pure=False), SimpleNamespace(is_pure=True)
-GATES = Gates(signal=5.0, sure=40.0, sure_if_pure=500.0)
+GATES = 40.0, 500.0
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_trees_are_drawn_blindly_by_the_signal_or_by_the_noise_of_one_sum(
     noise_model, signal, sure, hopeless
 ):
     opened = an_initial_round(signal, sure)
-    assert is_signal_below(opened, noise_model, GATES) is hopeless
+    assert is_signal_below(opened, noise_model, *GATES) is hopeless
 
 
 def test_shares_are_given_by_the_signal_or_by_the_noise_of_one_sum():
@@ -264,7 +264,7 @@ def test_trees_drawn_blindly_are_deeper_where_there_are_more_records():
 
 def test_numbers_are_never_drawn_blindly():
     opened = replace(an_initial_round(1.0, 1.0), target=WITHIN)
-    assert not is_signal_below(opened, LAPLACE, GATES)
+    assert not is_signal_below(opened, LAPLACE, *GATES)
 
 
 @pytest.mark.parametrize("method", [SmoothedBoost(), GuidedForest(), ScreenedTree()])

@@ -224,13 +224,17 @@ def test_rounding_to_nearest_would_break_the_joint_norm():
     assert (cut**2).sum(axis=1).max() <= unit**2
 
 
+def scaled(curve, by):
+    return replace(curve, values=tuple(tuple(by * v for v in row) for row in curve.values))
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=records(), scale=st.floats(0.1, 3.0))
 def test_one_newton_step_on_curve_weights_keeps_its_norm(data, scale):
     schema = Schema(FEATURES, classes=("a", "b"))
     data = [(c, min(y, 1), v) for c, y, v in data]
     statistic = CurveNewton(
-        tuple(c.scale(scale) for c in curves(1)), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3
+        tuple(scaled(c, scale) for c in curves(1)), 0.5, 2.0, (0.4, 0.1, -0.2, 0.0), 0.3
     )
     query = SumQuery(EVERYONE, statistic, Whole(), SHARE)
     codes = np.array([r[0] for r in data], np.uint8).reshape(len(data), 3).T.copy()

@@ -40,9 +40,9 @@ def scores_by(query: Selecting, count: Counting, schema: Schema) -> IntArray:
     tables = count(query, [schema.index(feature) for feature in families.features])
     kind = LOOPS.get(query.scoring.score)
     if kind is not None and families.cuts is not None and not families.tests:
-        made = score_cuts(tables, families.cuts, kind, LATTICE, query.scoring.balance)
-        if made is not None:
-            return made
+        scores = score_cuts(tables, families.cuts, kind, LATTICE, query.scoring.balance)
+        if scores is not None:
+            return scores
     children = _children(families, tables, query.n_candidates)
     child_counts = children[..., 0] if is_of_target(query) else children.sum(axis=2)
     largest = child_counts.max(axis=1)

@@ -434,7 +434,7 @@ class Answering:
         return self._raw[1]
 
     def _add_trees(self, model: Additive, raw: FloatArray, n_known: int) -> FloatArray:
-        """`Additive.advance` by a compiled kernel, with the same bits."""
+        """The trees of `Additive.raw` by a compiled kernel, with the same bits."""
         if len(model.trees) == n_known:
             return raw
         new = pack(model.trees[n_known:]) if n_known else model.packed

@@ -176,11 +176,11 @@ def score_cuts(tables: IntArray, cuts: Cuts, kind: int, unit: int, balance: int)
     `kind` is 0 for Gini, 1 for balance, 2 for squared errors of n, sum y and sum y^2.
     """
     out = np.empty(len(cuts.at), np.int64)
-    is_done = SCORE_CUTS.run(as_input(tables, np.int64), cuts, kind, unit, balance, out)
+    is_done = CUT_SCORES.run(as_input(tables, np.int64), cuts, kind, unit, balance, out)
     return out if is_done else None
 
 
 _NOBODY = as_input((), np.int32)
 SUM_CELLS = Kernel("sum_cells", _sum_cells_plain, "Biiiqq")
 SUM_WIDE_CELLS = Kernel("sum_wide_cells", _sum_cells_plain, "Hiiiqq")
-SCORE_CUTS = Kernel("score_cuts", None, "qqqqqWWWq")
+CUT_SCORES = Kernel("score_cuts", None, "qqqqqWWWq")

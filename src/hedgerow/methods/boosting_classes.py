@@ -40,9 +40,6 @@ from hedgerow.methods.blocks.newton_steps import DEVIATION, MANY_CLASSES, Wiener
 from hedgerow.methods.blocks.public_grids import finer_schema
 from hedgerow.methods.blocks.random_trees import (
     RANDOM_BOOSTING_BELOW,
-    RANDOM_TREES_BELOW,
-    RANDOM_TREES_BELOW_IF_PURE,
-    Gates,
     is_signal_below,
 )
 from hedgerow.methods.blocks.sizes import Scale
@@ -164,8 +161,7 @@ class SmoothedBoost(Method):
         first_round = InitialRound.of(target, root_counts, schema, noise_model, root_counts.spent)
         if needs_fallback(first_round, noise_model):
             return (yield from shares_or_mean(first_round, schema, noise_model))
-        gates = Gates(RANDOM_TREES_BELOW, RANDOM_BOOSTING_BELOW, RANDOM_TREES_BELOW_IF_PURE)
-        if is_signal_below(first_round, noise_model, gates):
+        if is_signal_below(first_round, noise_model, RANDOM_BOOSTING_BELOW):
             random_model = yield from GuidedForest().totally_random_model(
                 first_round, schema, noise_model, rng
             )

@@ -21,9 +21,6 @@ from hedgerow.methods.blocks.leaves import leaf_proportions
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.random_trees import (
     RANDOM_FOREST_BELOW,
-    RANDOM_TREES_BELOW,
-    RANDOM_TREES_BELOW_IF_PURE,
-    Gates,
     draw_trees,
     is_signal_below,
     random_depth,
@@ -194,8 +191,7 @@ class GuidedForest(Method):
         """Trains the forest after the first round."""
         if needs_fallback(first_round, noise_model):
             return (yield from shares_or_mean(first_round, schema, noise_model))
-        gates = Gates(RANDOM_TREES_BELOW, RANDOM_FOREST_BELOW, RANDOM_TREES_BELOW_IF_PURE)
-        if is_signal_below(first_round, noise_model, gates):
+        if is_signal_below(first_round, noise_model, RANDOM_FOREST_BELOW):
             return (yield from self.totally_random_model(first_round, schema, noise_model, rng))
         constants = forest_constants(first_round.signal, noise_model.is_pure)
         target, n_estimators = first_round.target, self.n_estimators or constants.n_estimators

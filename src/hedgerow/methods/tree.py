@@ -21,8 +21,6 @@ from hedgerow.methods.blocks.leaves import (
 )
 from hedgerow.methods.blocks.public_grids import fine_schema
 from hedgerow.methods.blocks.random_trees import (
-    RANDOM_TREES_BELOW,
-    Gates,
     draw_trees,
     is_signal_below,
     random_depth,
@@ -133,8 +131,7 @@ class ScreenedTree(Method):
         bias_correction = bias_correction_of(first_round, schema, noise_model)
         if needs_fallback(first_round, noise_model):
             return (yield from shares_or_mean(first_round, schema, noise_model))
-        gates = Gates(RANDOM_TREES_BELOW, 0.0, RANDOM_SINGLE_TREE_BELOW_IF_PURE)
-        if is_signal_below(first_round, noise_model, gates):
+        if is_signal_below(first_round, noise_model, 0.0, RANDOM_SINGLE_TREE_BELOW_IF_PURE):
             depth = self.max_depth or random_depth(first_round)
             (statistics,) = yield from draw_trees(schema, target, 1, depth, rest, rng)
             return TrainingResult(mean_of([statistics.tree]), (statistics,))

@@ -38,9 +38,6 @@ class Curve:
     def at(self, codes: Codes) -> FloatArray:
         return np.asarray(self.table[codes[self.feature]])
 
-    def scale(self, weight: float) -> Curve:
-        return replace(self, values=tuple(tuple(weight * v for v in row) for row in self.values))
-
     __getstate__ = without_caches
 
 
@@ -102,16 +99,13 @@ class Additive:
         shaped = np.array(tables).reshape(-1, 256, self.outputs)
         return np.array([curve.feature for curve in self.curves], np.int64), shaped
 
-    def advance(self, raw: FloatArray, codes: Codes, n_added: int) -> FloatArray:
-        """Adds, in place, the trees from number `n_added` on."""
-        for tree in self.trees[n_added:]:
+    def raw(self, codes: Codes) -> FloatArray:
+        raw = self.start(codes)
+        for tree in self.trees:
             raw += tree.predict(codes)
             if self.clip is not None:
                 np.clip(raw, *self.clip, out=raw)
         return raw
-
-    def raw(self, codes: Codes) -> FloatArray:
-        return self.advance(self.start(codes), codes, 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, exact to the last bit; shared tests and repeated cells appear once."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain, pairwise, zip_longest
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +31,9 @@ from hedgerow.schema.arrays import (
     int32,
 )
 from hedgerow.schema.regions import EVERYONE, Region, Split, Step
+
+if TYPE_CHECKING:
+    from hedgerow.models.packing import PackedTrees
 
 # Nodes of a tree in preorder, each before its left and its right subtree: the structure of a tree
 # from its list of nodes, and the list of nodes from a set of leaves.
@@ -112,19 +115,6 @@ MOST_LEAVES = 2**16  # a leaf number is two bytes
 WORD = 64
 LEAF = -1
 """The kind of a leaf, where other nodes have the number of a test."""
-
-
-class Routing(Protocol):
-    """Arrays that route a row from node to node, of one tree or of trees laid end to end."""
-
-    @property
-    def feature(self) -> Int32: ...
-    @property
-    def left_bits(self) -> Words: ...
-    @property
-    def left(self) -> Int32: ...
-    @property
-    def right(self) -> Int32: ...
 
 
 def without_caches(value: Any) -> dict[str, Any]:
@@ -298,7 +288,7 @@ def _plain(values: FloatArray) -> list[Any]:
     return plain_values
 
 
-def descend(nodes: Routing, start: Int32, codes: Codes) -> Int32:
+def descend(nodes: Tree | PackedTrees, start: Int32, codes: Codes) -> Int32:
     """(..., n) the leaf node of each row, from its node in `start`; all move level by level."""
     node, n = start.flatten(), codes.shape[1]
     on_way = np.flatnonzero(nodes.feature[node] >= 0)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 
@@ -191,15 +190,12 @@ def oblivious_tree(names: Sequence[str], tests: Sequence[Split]) -> Tree:
 # Where every table is below the noise: totally random trees, the whole budget for their leaves.
 
 
-class Gates(NamedTuple):
-    """Thresholds below which totally random trees beat trees whose splits would follow noise."""
-
-    signal: float  # of all tables, Gaussian noise
-    sure: float  # of one sum, Gaussian noise
-    sure_if_pure: float  # of one sum, Laplace noise
-
-
-def is_signal_below(first_round: InitialRound, noise_model: NoiseModel, gates: Gates) -> bool:
+def is_signal_below(
+    first_round: InitialRound,
+    noise_model: NoiseModel,
+    sure: float,
+    sure_if_pure: float = RANDOM_TREES_BELOW_IF_PURE,
+) -> bool:
     """Whether totally random trees beat trees whose splits would follow noise; classes only.
 
     Noise in tables grows with their number, but in the leaves of a few trees it does not. So the
@@ -209,8 +205,8 @@ def is_signal_below(first_round: InitialRound, noise_model: NoiseModel, gates: G
     if first_round.target.shape is not None:
         return False
     if noise_model.is_pure:
-        return first_round.sure < gates.sure_if_pure
-    return first_round.signal < gates.signal or first_round.sure < gates.sure
+        return first_round.sure < sure_if_pure
+    return first_round.signal < RANDOM_TREES_BELOW or first_round.sure < sure
 
 
 def random_depth(first_round: InitialRound) -> int:
