@@ -15,7 +15,7 @@ from hedgerow.errors import (
     ParameterError,
     SiteRefused,
 )
-from hedgerow.federation.site_store import SiteStore
+from hedgerow.federation.site_store import SiteStore, backup_store
 from hedgerow.privacy.accounting.budget import Measure
 from hedgerow.privacy.ledger.charges import Charge
 from hedgerow.privacy.ledger.file import open_ledger
@@ -351,7 +351,7 @@ def lose(sites, me, rounds=2):
     """Backs a site up, lets rounds pass and loses its file; gives backup and receipts."""
     masked(sites)
     backup = sites.folder / "backup"
-    sites.site_stores[me].backup(backup)
+    backup_store(sites.place(me), backup)
     receipts = []
     for number in range(rounds):
         secure, _ = masked(sites, b"later %d" % number)
@@ -444,14 +444,15 @@ def test_without_the_anchor_receipts_tell_what_was_lost(sites):
 
 def test_a_peer_holds_the_highest_header_it_has_seen(sites):
     masked(sites)
-    held = sites.site_stores[1].receipts()
-    shown = map(Envelope.parse, sites.group.coordinator.keys)
-    assert held == {
-        key: keys.receipt.to_bytes()
-        for key, keys in zip(sites.group.roster.sites, shown, strict=True)
-    }
+    shown = [Envelope.parse(keys).receipt for keys in sites.group.coordinator.keys]
+
+    def held():
+        memory = sites.site_stores[1].memory(ACCOUNT)
+        return [memory.receipt(key) for key in sites.group.roster.sites]
+
+    assert held() == shown
     sites.restart(1)
-    assert sites.site_stores[1].receipts() == held
+    assert held() == shown
 
 
 def test_a_peers_receipt_shows_a_loss_but_not_what_was_lost(sites):
@@ -474,7 +475,7 @@ def test_a_backup_holds_nothing_that_could_open_a_round(sites):
 
 
 def test_a_restore_overwrites_nothing(sites):
-    sites.site_stores[0].backup(sites.folder / "backup")
+    backup_store(sites.place(0), sites.folder / "backup")
     sites.site_stores[0].close()
     with pytest.raises(LedgerUnavailable, match="Move away"):
         restore(sites, 0, sites.folder / "backup")
@@ -487,15 +488,15 @@ def test_a_restore_overwrites_nothing(sites):
 
 
 def test_a_backup_is_made_once_to_a_place(sites):
-    sites.site_stores[0].backup(sites.folder / "backup")
+    backup_store(sites.place(0), sites.folder / "backup")
     with pytest.raises(LedgerUnavailable):
-        sites.site_stores[0].backup(sites.folder / "backup")
+        backup_store(sites.place(0), sites.folder / "backup")
 
 
 def test_a_restored_site_that_lost_its_secret_does_not_draw_another(sites):
     """With a new secret a record would be in another fold than the one that has paid."""
     backup = sites.folder / "backup"
-    sites.site_stores[0].backup(backup)
+    backup_store(sites.place(0), backup)
     secret = sites.site_stores[0].secret(ACCOUNT)
     secure, _ = masked(sites)
     opened(sites, secure)

@@ -119,10 +119,6 @@ class PeerHeads:
         result = self._table.get(peer)
         return None if result is None else SignedHeader.read(result[3])
 
-    def receipts(self) -> dict[bytes, bytes]:
-        receipts = {row[0]: row[3] for row in self._table.rows()}
-        return receipts | {peer: receipt.to_bytes() for peer, receipt in self._news.items()}
-
     def see(self, peer: bytes, receipt: SignedHeader) -> None:
         if receipt.is_above(self.receipt(peer)):
             self._news[peer] = receipt
@@ -469,10 +465,6 @@ class SiteStore:
                 "into other folds than those that paid. Close it, and approve a new study."
             )
 
-    def backup(self, path: Path) -> None:
-        """Writes a copy for `restore`; answers that could be sent again are left out."""
-        _copy_without_answers(self._store, path)
-
     @classmethod
     def restore(
         cls,
@@ -504,20 +496,15 @@ class SiteStore:
         """
         self.ledger.reconcile(_as_receipt(_verify(item, self._identity)) for item in receipts)
 
-    def receipts(self) -> dict[bytes, bytes]:
-        """By peer, its highest signed header: to be returned to it if it lost its file."""
-        return self._peers.receipts()
-
 
 def backup_store(site_store: Path, path: Path) -> None:
-    """Writes a backup from another process, while a service holds the store."""
+    """Writes a copy for `SiteStore.restore`, also while another process serves from the store.
+
+    Answers that could be sent again are left out.
+    """
     with closing(LedgerStore(connect(site_store))) as store:
         layout_version(store)
-        _copy_without_answers(store, path)
-
-
-def _copy_without_answers(store: LedgerStore, path: Path) -> None:
-    store.copy(path)
+        store.copy(path)
     with closing(LedgerStore(connect(path))) as copy:
         copy.execute("DELETE FROM outbox")
     sync_file(path)

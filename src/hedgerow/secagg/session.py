@@ -179,7 +179,12 @@ class SiteSession:
 
     def encapsulate_all(self) -> dict[int, bytes]:
         """By peer, the capsule with the root it shares with this site; once per key session."""
-        return {peer: self._encapsulate(peer) for peer in sorted(self.session.takers(self.me))}
+        capsules: dict[int, bytes] = {}
+        for peer in sorted(self.session.takers(self.me)):
+            secret, ciphertext = encapsulate(self.session.encapsulations[peer])
+            self.roots[peer] = root = self._root_with(peer, secret, ciphertext)
+            capsules[peer] = ciphertext + confirmation(root, self.session.id, self.me, peer)
+        return capsules
 
     def bind(self, capsules: Mapping[int, bytes]) -> None:
         """Roots with those who encapsulated to this site; all must match, or none is stored."""
@@ -188,11 +193,6 @@ class SiteSession:
         roots = {peer: self._decapsulate(peer, capsule) for peer, capsule in capsules.items()}
         require(all(self.roots.get(p, r) == r for p, r in roots.items()), Code.BAD_KEY)
         self.roots |= roots
-
-    def _encapsulate(self, peer: int) -> bytes:
-        secret, ciphertext = encapsulate(self.session.encapsulations[peer])
-        self.roots[peer] = self._root_with(peer, secret, ciphertext)
-        return ciphertext + confirmation(self.roots[peer], self.session.id, self.me, peer)
 
     def _decapsulate(self, peer: int, capsule: bytes) -> bytes:
         """Checks the tag: else a changed ciphertext shows only as masks that do not cancel."""

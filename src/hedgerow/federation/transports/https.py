@@ -457,7 +457,7 @@ class Caller:
         response = connection.getresponse()
         message = response.read(MAX_MESSAGE_BYTES + 1)
         if response.status == 410:
-            raise _HungUp
+            raise _HungUp(HUNG_UP)
         if len(message) > MAX_MESSAGE_BYTES or response.status not in (200, 204):
             raise http.client.HTTPException(f"the coordinator answered {response.status}")
         self._tell("")
@@ -485,7 +485,9 @@ class Caller:
         if trouble and self._lost == HUNG_UP:
             return
         if trouble != self._lost and not self._stop_event.is_set():
-            self._note(f"the coordinator at {self._url} {_in_words(trouble)}")
+            absent = trouble and trouble != HUNG_UP
+            words = f"cannot be reached: {trouble}" if absent else trouble or "answers"
+            self._note(f"the coordinator at {self._url} {words}")
         self._lost = trouble
 
 
@@ -510,15 +512,7 @@ class _HungUp(Exception):
     """The coordinator has announced its end."""
 
 
-def _in_words(trouble: str) -> str:
-    if trouble == HUNG_UP:
-        return trouble
-    return f"cannot be reached: {trouble}" if trouble else "answers"
-
-
 def _why(error: Exception) -> str:
-    if isinstance(error, _HungUp):
-        return HUNG_UP
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _OUT_OF_TIME:
             here = dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M")
