@@ -215,15 +215,13 @@ class CoordinatorSession:
     def end(self, silent: Iterable[int], step: str, there: int) -> NoReturn:
         names = ", ".join(self.retry_policy.names_of(silent)) or "nobody"
         seconds = self.retry_policy.timing.patience_seconds
+        charges = "There is no guarantee, so nothing was charged."
+        if self.study.limit != math.inf:
+            part = float(self.spent() / self.study.total)
+            charges = f"By the sites' own receipts {part:.1%} of the budget is charged, at most."
         raise RunEnded(
             f"{step}: {names} did not answer within {seconds:g} s; {there} of "
             f"{self.study.n_sites} sites are there and {self.threshold} are needed. "
-            f"{self._charges()} Wait until they are back and resume the run: the same round is "
+            f"{charges} Wait until they are back and resume the run: the same round is "
             "then asked again, at no charge."
         )
-
-    def _charges(self) -> str:
-        if self.study.limit == math.inf:
-            return "There is no guarantee, so nothing was charged."
-        part = float(self.spent() / self.study.total)
-        return f"By the sites' own receipts {part:.1%} of the budget is charged, at most."

@@ -307,7 +307,9 @@ class Receiver:
             for blob in Reader(bundle.definitions).all_fields():
                 reader.define(blob)
             questions = parse_json(bundle.questions)
-            return tuple(_query(reader.value(query)) for query in _check_list(questions)), additions
+            if not isinstance(questions, list) or not 0 < len(questions) <= MOST_QUERIES:
+                raise ParameterError(f"a bundle asks 1 to {MOST_QUERIES} queries.")
+            return tuple(_query(reader.value(query)) for query in questions), additions
         except _UnknownName:
             raise SiteRefused(Code.UNKNOWN_NAME.value) from None
         except SiteRefused:
@@ -444,12 +446,6 @@ _SPECIAL: dict[str, Callable[[_Reading, dict[str, Any]], Any]] = {
     _MORE: _Reading.more,
     _REGION: _Reading.region,
 }
-
-
-def _check_list(questions: Any) -> list[Any]:
-    if not isinstance(questions, list) or not 0 < len(questions) <= MOST_QUERIES:
-        raise ParameterError(f"a bundle asks 1 to {MOST_QUERIES} queries.")
-    return questions
 
 
 def _query(value: Any) -> Query:
