@@ -56,6 +56,10 @@ def refuses(code):
     return pytest.raises(SiteRefused, match=f"code {code};")
 
 
+def body_of(message):
+    return bytes(Envelope.parse(message).body)
+
+
 @pytest.fixture
 def site_store(tmp_path):
     site_store = started(tmp_path)
@@ -192,8 +196,8 @@ def test_a_released_message_is_charged_stored_and_knows_its_place_in_the_ledger(
     message = release(site_store, 1)
     record = site_store.memory(STUDY).outbox(RUN, 1)
     assert record.message == message
-    assert record.ledger.position == site_store.ledger.head()
-    assert record.ledger.spent == "1/1000"
+    assert record.header.ledger.position == site_store.ledger.head()
+    assert record.header.ledger.spent == "1/1000"
     assert site_store.ledger.spent(STUDY) == COST
 
 
@@ -265,7 +269,7 @@ def test_a_failure_at_any_step_sends_nothing_that_was_not_charged(tmp_path, step
     assert (kept is not None) == (site_store.memory(STUDY).high_water(RUN) == 1)
     assert (kept is not None) == (step in ("committed", "settled"))
     if kept is not None:
-        assert kept.message == b"the only bytes of round 1"
+        assert body_of(kept.message) == b"the only bytes of round 1"
     site_store.close()
 
 
@@ -335,7 +339,8 @@ def test_bytes_whose_anchor_could_not_be_written_leave_only_once_it_can(site_sto
             release(site_store, 1, message=b"charged, stored and not sent")
         with pytest.raises(LedgerUnavailable):
             site_store.memory(STUDY).outbox(RUN, 1)
-    assert site_store.memory(STUDY).outbox(RUN, 1).message == b"charged, stored and not sent"
+    kept = site_store.memory(STUDY).outbox(RUN, 1)
+    assert body_of(kept.message) == b"charged, stored and not sent"
     assert site_store.ledger.spent(STUDY) == COST
 
 
@@ -378,7 +383,7 @@ def test_an_answer_is_written_over_the_oldest_and_nothing_of_that_is_left(tmp_pa
         release(site_store, round, message=b"of round %d " % round * (size // 11))
         kept = [r for r in range(1, 6) if file_holds(tmp_path, b"of round %d" % r)]
         assert kept == list(range(max(1, round - ROUNDS_KEPT + 1), round + 1))
-        assert site_store.memory(STUDY).outbox(RUN, round).round == round
+        assert site_store.memory(STUDY).outbox(RUN, round).header.round == round
     site_store.close()
     again = open_store(tmp_path)
     assert [r for r in range(1, 6) if again.memory(STUDY).outbox(RUN, r)] == [4, 5]
@@ -611,7 +616,7 @@ def test_rows_are_read_while_other_studies_may_use_the_file(site_store):
         return record_of(1, end, b"sent")
 
     memory = site_store.memory(STUDY)
-    assert memory.transact([charge()], begun(1), compute, mask) == b"sent"
+    assert body_of(memory.transact([charge()], begun(1), compute, mask)) == b"sent"
     assert seen == {"reading rows": True, "masking": False}
 
 

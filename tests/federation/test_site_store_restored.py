@@ -149,7 +149,7 @@ def collude(attack):
     memory = attack.group.sites[COLLUDER]._memory
 
     def sign_all(run_id, round, members, reply):
-        return reply[1](memory.outbox(run_id, round).ledger)
+        return reply[1](memory.outbox(run_id, round).header.ledger)
 
     memory.open_set = sign_all
 

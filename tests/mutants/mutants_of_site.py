@@ -269,7 +269,7 @@ SITE: Final = (
     Mutant(
         "a round stored before a restore is answered for",
         "federation/site_store.py",
-        "return record if record.ledger.seq > self._ledger.restored() else None",
+        "return record if record.header.ledger.seq > self._ledger.restored() else None",
         "return record",
         "federation/test_site_store_restored.py"
         "::test_a_declared_restore_answers_for_no_round_that_was_stored_before",

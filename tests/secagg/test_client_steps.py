@@ -286,7 +286,7 @@ def test_a_set_is_written_before_its_signature_leaves(vectors):
 
     class Forgetful(MemoryInRam):
         def open_set(self, run_id, round, members, reply):
-            return reply[1](self.outbox(run_id, round).ledger)
+            return reply[1](self.outbox(run_id, round).header.ledger)
 
     group = consortium(4)
     group.memories[0] = Forgetful(rounds_kept=9)

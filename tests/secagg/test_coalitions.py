@@ -81,7 +81,7 @@ class Attack:
 
     def message(self, kind, body, me):
         record = self.records.get(me)
-        held = {} if record is None else {"ledger": record.ledger}
+        held = {} if record is None else {"ledger": record.header.ledger}
         return self.group.forge(kind, body, round=self.round, receiver=me, **held)
 
     def ask_signature(self, me, members):
@@ -237,7 +237,7 @@ class Forgetful(MemoryInRam):
     """Forgets which set it signed or opened."""
 
     def open_set(self, run_id, round, members, reply):
-        return reply[1](self.outbox(run_id, round).ledger)
+        return reply[1](self.outbox(run_id, round).header.ledger)
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ class Conformance:
         others = [s for s in range(self.world.sites) if s != self.me]
         table = {s: self.group.identities[s].sign(content) for s in others[:count]}
         body = MemberTable(listed, table).to_bytes()
-        place = {"round": 1, "receiver": self.me, "ledger": record.ledger}
+        place = {"round": 1, "receiver": self.me, "ledger": record.header.ledger}
         with suppress(SiteRefused):
             site.prove(self.group.forge(MessageKind.PROVE, body, **place))
 
@@ -197,7 +197,9 @@ class Conformance:
             sealed = {p: self.sealed[p][self.me] for p in listed if p != self.me}
             kind, step = MessageKind.UNMASK, site.unmask
             body = Unmask(listed, certificate, sealed).to_bytes()
-        message = self.group.forge(kind, body, round=1, receiver=self.me, ledger=record.ledger)
+        message = self.group.forge(
+            kind, body, round=1, receiver=self.me, ledger=record.header.ledger
+        )
         try:
             return Envelope.parse(step(message)).header.kind is not MessageKind.DOUBT
         except SiteRefused:

@@ -37,7 +37,8 @@ class RevealsRoot(Site):
         given = Shares.read(Envelope.parse(answer).body)
         seeds = {peer: self.secret_towards(peer) for peer in given.seeds}
         body = Shares(given.shares, seeds).to_bytes()
-        place = record.run_id, record.session_id, record.round, COORDINATOR, record.ledger
+        header = record.header
+        place = header.run_id, header.session_id, header.round, COORDINATOR, header.ledger
         return self._author.seal(MessageKind.SHARES, body, *place)
 
 

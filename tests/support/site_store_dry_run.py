@@ -73,11 +73,11 @@ def charge(cost: Q = COST, study: str = STUDY) -> Charge:
 def record_of(
     round: int, ledger: LedgerHead, message: bytes = b"", run: bytes = RUN
 ) -> StoredRound:
-    message = message or b"masked " + os.urandom(8).hex().encode()
+    body = message or b"masked " + os.urandom(8).hex().encode()
+    place = run, b"e" * 32, round, COORDINATOR, ledger
     return StoredRound(
-        run_id=run, session_id=b"e" * 32, round=round, mode=Mode.IN_TWO, request=b"r" * 32,
-        participants=(0, 1, 2),
-        context=b"c" * 32, ledger=ledger, message=message, release_digest=b"d" * 32,
+        mode=Mode.IN_TWO, request=b"r" * 32, participants=(0, 1, 2), context=b"c" * 32,
+        message=Author(IDENTITY, 1, b"s" * 32).seal(MessageKind.MASKED, body, *place),
         own_share=SECRET,
         seeds={1: b"1" * 32, 2: b"2" * 32}, share_keys={1: b"3" * 32, 2: b"4" * 32},
     )  # fmt: skip
@@ -126,7 +126,7 @@ def serve_until_killed(directory: Path, wire: int, last_step: int | None, honest
 
 def serve(site_store: SiteStore, round: int, wire: int) -> None:
     message = release(site_store, round)
-    os.write(wire, f"{round} {message.decode()}\n".encode())
+    os.write(wire, f"{round} masked {message.hex()}\n".encode())
 
 
 def serve_too_early(site_store: SiteStore, round: int, wire: int) -> None:
@@ -134,7 +134,7 @@ def serve_too_early(site_store: SiteStore, round: int, wire: int) -> None:
 
     def mask(end: LedgerHead) -> StoredRound:
         record = record_of(round, end)
-        os.write(wire, f"{round} {record.message.decode()}\n".encode())
+        os.write(wire, f"{round} masked {record.message.hex()}\n".encode())
         return record
 
     site_store.release([charge()], RUN, round, mask)
@@ -179,7 +179,7 @@ def remembered(directory: Path) -> dict[str, object]:
         "charged": charged,
         "spent": str(site_store.ledger.spent(STUDY)),
         "high_water": top,
-        "outbox": {r: rec.message.decode() for r, rec in outbox.items() if rec},
+        "outbox": {r: f"masked {rec.message.hex()}" for r, rec in outbox.items() if rec},
         "sets": {r: opened.hex() for r in range(1, top + 1) if (opened := opened_set(memory, r))},
     }
     site_store.close()

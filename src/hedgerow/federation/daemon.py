@@ -149,7 +149,7 @@ class SiteAudit:
         A round beyond a limit is neither charged nor stored. Its size follows from the queries
         alone.
         """
-        line = manifest(self._study, charges, record.run_id, record.round, head)
+        line = manifest(self._study, charges, record.header, head)
         volume = self._site_store.take(self._study.account, record, len(json.dumps(line)))
         self._policy.check_volume(self._study, volume)
         self._audit.note("round", **line)
@@ -180,7 +180,7 @@ class SiteAudit:
 
 
 def manifest(
-    study: Study, charges: Sequence[Charge], run_id: bytes, round: int, head: LedgerHead
+    study: Study, charges: Sequence[Charge], header: Header, head: LedgerHead
 ) -> dict[str, Any]:
     """A round for the audit log: its queries, their costs, and the spending so far.
 
@@ -194,8 +194,8 @@ def manifest(
     return {
         "study": study.account,
         "name": study.name,
-        "run": run_id.hex(),
-        "round": round,
+        "run": header.run_id.hex(),
+        "round": header.round,
         "said": words + (f"; and {more} more" if more > 0 else ""),
         "queries": shown,
         "asked": len(charges),

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from hedgerow.errors import ParameterError, RoundFailed, SiteRefused
 from hedgerow.federation.exchange import (
+    Accept,
     Exchange,
     LeftOut,
     Messages,
@@ -53,25 +54,26 @@ class OpenRound:
     request: AskedRound
     encoding: Bundle
     secure: SecureSum
-    exchange: Exchange
     bytes_out: int = 0
     bytes_in: int = 0
     """Those of the site that sends, or receives, most in each exchange."""
 
-    def send(self, messages: Messages, accept: Callable[[bytes], None], quorum: Quorum) -> Misses:
-        """One exchange. It accepts an answer if that site wrote it: a transport may mix them up."""
+    def put(self, messages: Messages) -> Messages:
+        self.bytes_in += max(map(len, messages.values()), default=0)
+        return messages
+
+    def count(self, accept: Callable[[bytes], None]) -> Accept:
+        """Accepts an answer if that site wrote it: a transport may mix messages up."""
         longest = 0
 
         def keep(site: int, answer: bytes) -> None:
             nonlocal longest
             require(Header.read(Reader(answer)).sender == site, Code.BAD_MESSAGE, site)
             accept(answer)
-            longest = max(longest, len(answer))
+            self.bytes_out += max(len(answer) - longest, 0)
+            longest = max(len(answer), longest)
 
-        missing = self.exchange(messages, keep, quorum)
-        self.bytes_in += max(map(len, messages.values()), default=0)
-        self.bytes_out += longest
-        return missing
+        return keep
 
 
 class SecureSites:
@@ -109,9 +111,15 @@ class SecureSites:
         request, encoding = self._begin(number, bundle, without)
         left_out = self.session_state.present & frozenset(without)
         secure = self._start(request, encoding, bundle)
-        current = OpenRound(request, encoding, secure, self.exchange)
+        current = OpenRound(request, encoding, secure)
+        messages, quorum = self._requests(current)
         try:
-            self._settle(current, self._collect(current))
+            keep = current.count(secure.accept_masked)
+            missing = self.exchange(current.put(messages), keep, quorum)
+            if missing.lacking:
+                again, keep = self._again(current, missing), current.count(secure.accept_masked)
+                missing = missing.then(self.exchange(current.put(again), keep, quorum))
+            self._settle(current, missing)
             opened = self._uncover(current)
         except RoundFailed as error:
             self._transcribe(current, is_void=True)
@@ -186,22 +194,22 @@ class SecureSites:
         place = request.participants, selections, request.round, request.mode
         return self.coordinator.start(encoding.questions, size, *place)
 
-    def _collect(self, current: OpenRound) -> Misses:
-        """Asks for masked vectors; sites that lack a definition are sent all of them."""
+    def _requests(self, current: OpenRound) -> tuple[Messages, Quorum]:
+        """ROUND for all participants, or for the members that were settled on before."""
         secure, request, least = current.secure, current.request, self._least(current.request)
         longest = longest_answer(*secure.size, self.study.n_sites)
         asks = self.retry_policy.timing.asks
         quorum = Quorum(lambda more: len(secure.arrived) + more >= least, asks, longest=longest)
-        definitions = dict.fromkeys(request.participants, current.encoding.definitions)
-        all_messages = secure.requests(definitions)
-        messages = {site: all_messages[site] for site in request.members or request.participants}
-        missing = current.send(messages, secure.accept_masked, quorum)
-        if not missing.lacking:
-            return missing
-        whole = secure.requests(dict.fromkeys(missing.lacking, self.sender.everything()))
-        again = {site: messages[site] for site in missing.silent}
-        again |= {site: whole[site] for site in missing.lacking}
-        return missing.then(current.send(again, secure.accept_masked, quorum))
+        definitions = current.encoding.definitions
+        plain = secure.requests(dict.fromkeys(request.participants, definitions))
+        return {site: plain[site] for site in request.members or request.participants}, quorum
+
+    def _again(self, current: OpenRound, missing: Misses) -> Messages:
+        """The same for silent sites; sites that lack a definition are sent all of them."""
+        known = dict.fromkeys(missing.silent, current.encoding.definitions)
+        whole = dict.fromkeys(missing.lacking, self.sender.everything())
+        messages = current.secure.requests(known | whole)
+        return {site: messages[site] for site in missing.silent | missing.lacking}
 
     def _least(self, request: AskedRound) -> int:
         return len(request.members) or self.session_state.threshold
@@ -266,13 +274,14 @@ class SecureSites:
         secure.nonces.clear()
         short = longest_answer(0, 0, self.study.n_sites)
         quorum = Quorum(lambda more: is_met(more + len(secure.nonces)), 1, longest=short)
-        missing = current.send(messages, accept_or_doubt, quorum)
+        missing = self.exchange(current.put(messages), current.count(accept_or_doubt), quorum)
         doubtful = frozenset(secure.nonces)
         if doubtful and not is_met(0):
             proven = self._prove(current)
             secure.nonces.clear()
             again = {site: messages[site] for site in proven}
-            missing = missing.then(current.send(again, accept, quorum))
+            keep = current.count(accept)
+            missing = missing.then(self.exchange(current.put(again), keep, quorum))
         self.session_state.doubt(missing.slow | doubtful)
         if is_met(0):
             return
@@ -293,16 +302,15 @@ class SecureSites:
         self.retry_policy.note("asks for witnesses:", secure.nonces)
         asks, short = self.retry_policy.timing.asks, longest_answer(0, 0, self.study.n_sites)
         everybody = Quorum(lambda more: True, asks, longest=short)
-        current.send(secure.ask_witnesses(), secure.accept_witness, everybody)
+        take = current.count(secure.accept_witness)
+        self.exchange(current.put(secure.ask_witnesses()), take, everybody)
         proven = set[int]()
 
         def keep(site: int, answer: bytes) -> None:
             require(not answer, Code.BAD_MESSAGE, site)
             proven.add(site)
 
-        proofs = secure.proofs()
-        current.bytes_in += max(map(len, proofs.values()), default=0)
-        self.exchange(proofs, keep, everybody)
+        self.exchange(current.put(secure.proofs()), keep, everybody)
         return frozenset(proven)
 
     def _finish(self, current: OpenRound, opened: OpenedSum) -> RoundSum:

@@ -197,35 +197,36 @@ class StudyStore:
             if record is None:
                 return None
             self._ledger.settle()
-            return record if record.ledger.seq > self._ledger.restored() else None
+            return record if record.header.ledger.seq > self._ledger.restored() else None
 
     def _load(self, run_id: bytes, round: int) -> StoredRound | None:
         last = self._last
-        if last is not None and (last.run_id, last.round) == (run_id, round):
+        if last is not None and (last.header.run_id, last.header.round) == (run_id, round):
             return last
         result = self._tables.outbox.get(self._study, run_id, round)
         return None if result is None else StoredRound.from_bytes(result[3])
 
     def store(self, record: StoredRound) -> None:
+        run_id, round = record.header.run_id, record.header.round
         with self._store.transaction():
-            require(record.run_id == self.current_run(), Code.RUN_SUPERSEDED)
-            require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
-            self._put_in_outbox(record)
-            self._tables.runs.put(self._study, record.run_id, 1, record.round)
-            self._release(record.run_id, record.round, MessageKind.MASKED, record.release_digest)
+            require(run_id == self.current_run(), Code.RUN_SUPERSEDED)
+            require(round > self.high_water(run_id), Code.OLD_ROUND)
+            self._put_in_outbox(run_id, round, record)
+            self._tables.runs.put(self._study, run_id, 1, round)
+            self._release(run_id, round, MessageKind.MASKED, record.message)
             self._peers.write()
             self._store.after_commit(lambda: self._keep(record))
 
     def _keep(self, record: StoredRound) -> None:
         self._last = record
 
-    def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
+    def _release(self, run_id: bytes, round: int, kind: MessageKind, message: bytes) -> None:
         """Lists a release, in the transaction that lets it leave for the first time."""
         key = self._study, run_id, round, int(kind)
         if kind in RELEASED and self._tables.releases.get(*key) is None:
             statement = "SELECT COUNT(*) FROM releases WHERE study = ? AND run = ?"
             ((place,),) = self._store.execute(statement, self._study, run_id)
-            self._tables.releases.put(*key, place, digest)
+            self._tables.releases.put(*key, place, message_digest(message))
 
     def releases(self, run_id: bytes) -> list[Release]:
         """The releases of a run, in order."""
@@ -257,7 +258,7 @@ class StudyStore:
             head = self._ledger.head_at(result.seq)
             kind, make = reply
             message = make(LedgerHead(result.seq, head or b"", short_text(result.spent)))
-            self._release(run_id, round, kind, message_digest(message))
+            self._release(run_id, round, kind, message)
         return message
 
     def head_at(self, seq: int) -> bytes | None:
@@ -278,17 +279,17 @@ class StudyStore:
             if self.fork(peer) is None:
                 self._tables.forks.put(peer, evidence)
 
-    def _put_in_outbox(self, record: StoredRound) -> None:
+    def _put_in_outbox(self, run_id: bytes, round: int, record: StoredRound) -> None:
         """Overwrites the oldest record once there are enough: erasing it first would write more."""
-        row = self._study, record.run_id, record.round, record.to_bytes()
+        row = self._study, run_id, round, record.to_bytes()
         rounds = self._store.execute(
             "SELECT round FROM outbox WHERE study = ? AND run = ? ORDER BY round",
-            self._study, record.run_id,
+            self._study, run_id,
         )  # fmt: skip
         if len(rounds) < ROUNDS_KEPT:
             self._tables.outbox.put(*row)
         else:
-            self._tables.outbox.put_over((self._study, record.run_id, rounds[0][0]), *row)
+            self._tables.outbox.put_over((self._study, run_id, rounds[0][0]), *row)
 
     def head(self) -> LedgerHead:
         return self._site_store.head(self._study)
@@ -533,9 +534,9 @@ def _as_receipt(message: SignedHeader) -> Receipt:
 
 
 def _check_record(record: StoredRound, run_id: bytes, round: int, receipt: Receipt) -> None:
-    place = (run_id, round, (receipt.seq, receipt.head))
-    if (record.run_id, record.round, record.ledger.position) != place:
+    header, place = record.header, (run_id, round, (receipt.seq, receipt.head))
+    if (header.run_id, header.round, header.ledger.position) != place:
         raise ParameterError(
-            f"the masked message is of round {record.round} and not of the round {round} that was "
+            f"the masked message is of round {header.round} and not of the round {round} that was "
             "charged; nothing was kept and nothing sent."
         )

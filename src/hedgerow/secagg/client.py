@@ -47,7 +47,6 @@ from hedgerow.secagg.envelope import (
     LedgerHead,
     MessageKind,
     SignedHeader,
-    message_digest,
     open_envelope,
     seal_message,
 )
@@ -174,7 +173,7 @@ class Site:
         request = body.request
         record = self._memory.outbox(header.run_id, header.round)
         if record is not None:
-            same = (record.session_id, record.request, record.participants)
+            same = (record.header.session_id, record.request, record.participants)
             require(same == (header.session_id, request, body.participants), Code.ROUND_ID_USED)
             return record.message
         require(header.round > self._memory.high_water(header.run_id), Code.OLD_ROUND)
@@ -233,16 +232,11 @@ class Site:
         header = fresh.run_id, fresh.session_id, fresh.round, COORDINATOR, ledger
         message = self._author.seal(MessageKind.MASKED, body, *header)
         return StoredRound(
-            run_id=fresh.run_id,
-            session_id=fresh.session_id,
-            round=fresh.round,
             mode=fresh.mode,
             request=fresh.request,
             participants=fresh.participants,
             context=fresh.context,
-            ledger=ledger,
             message=message,
-            release_digest=message_digest(message),
             own_share=hidden.own_share,
             seeds=hidden.seeds,
             share_keys=hidden.share_keys,
@@ -299,7 +293,7 @@ class Site:
         request = MemberTable.read(envelope.body, SIGNATURE)
         self._check_members(request.members, record)
         self._check_witnesses(request, record)
-        self._proofs[record.run_id, record.round] = request.members
+        self._proofs[record.header.run_id, record.header.round] = request.members
         return b""
 
     def _check_witnesses(self, request: MemberTable, record: StoredRound) -> None:
@@ -314,22 +308,23 @@ class Site:
 
     def _is_own(self, record: StoredRound) -> bool:
         """Whether this process made the vector, and so knows everything it said about the round."""
-        return record.session_id in self._membership.sessions
+        return record.header.session_id in self._membership.sessions
 
     def _is_in_doubt(self, record: StoredRound, members: tuple[int, ...]) -> bool:
         """Whether this site may have forgotten another set of the round.
 
         Not if this process made the vector, the file has a set, or others witnessed this set.
         """
-        place = record.run_id, record.round
+        place = record.header.run_id, record.header.round
         if self._is_own(record) or self._memory.bound_set(*place) is not None:
             return False
         return self._proofs.get(place) != members
 
     def _doubt(self, record: StoredRound) -> bytes:
         self._nonce = self._nonce or self._entropy(SEED)
-        place = record.run_id, record.session_id, record.round, COORDINATOR
-        return self._author.seal(MessageKind.DOUBT, self._nonce, *place, record.ledger)
+        header = record.header
+        place = header.run_id, header.session_id, header.round, COORDINATOR, header.ledger
+        return self._author.seal(MessageKind.DOUBT, self._nonce, *place)
 
     @one_at_a_time
     def close(self, message: bytes) -> bytes:
@@ -383,7 +378,7 @@ class Site:
         record = self._memory.outbox(header.run_id, header.round)
         if record is None:
             raise SiteRefused(Code.OLD_ROUND.value)
-        require(record.session_id == header.session_id, Code.BAD_MESSAGE)
+        require(record.header.session_id == header.session_id, Code.BAD_MESSAGE)
         return record
 
     def _check_members(self, members: tuple[int, ...], record: StoredRound) -> None:
@@ -423,9 +418,10 @@ class Site:
         self, kind: MessageKind, record: StoredRound, members: tuple[int, ...], body: bytes
     ) -> bytes:
         """An answer about a stored round: the same bytes whenever it is requested."""
-        place = record.run_id, record.session_id, record.round, COORDINATOR
+        run_id, round = record.header.run_id, record.header.round
+        place = run_id, record.header.session_id, round, COORDINATOR
 
         def reply(ledger: LedgerHead) -> bytes:
             return self._author.seal(kind, body, *place, ledger)
 
-        return self._memory.open_set(record.run_id, record.round, members, (kind, reply))
+        return self._memory.open_set(run_id, round, members, (kind, reply))

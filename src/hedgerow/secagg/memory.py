@@ -29,13 +29,11 @@ from hedgerow.secagg.encoding import (
     ids,
     members_field,
     table_field,
-    u16,
     u32,
-    u64,
 )
 from hedgerow.secagg.envelope import (
     EMPTY_LEDGER,
-    RUN_ID,
+    Header,
     LedgerHead,
     MessageKind,
     Position,
@@ -54,24 +52,23 @@ class StoredRound:
     mask.
     """
 
-    run_id: bytes
-    session_id: bytes
-    round: int
     mode: Mode
     request: bytes
     """Hash of the mode and of the bundle that was answered."""
     participants: tuple[int, ...]
     context: bytes
-    ledger: LedgerHead
     message: bytes = field(repr=False)
     """The whole MASKED message, to be sent again unchanged."""
-    release_digest: bytes = b""
-    """Its digest, as CLOSED names it."""
     own_share: bytes = field(default=b"", repr=False)
     seeds: dict[int, bytes] = field(default_factory=dict, repr=False)
     """Pair seed with each neighbor."""
     share_keys: dict[int, bytes] = field(default_factory=dict, repr=False)
     """Key that opens the share each neighbor sealed for this site."""
+
+    @property
+    def header(self) -> Header:
+        """Run, key session, round, and the ledger's end after the charge."""
+        return Header.read(Reader(self.message))
 
     @property
     def size(self) -> int:
@@ -82,48 +79,31 @@ class StoredRound:
         return b"".join(self._fields())
 
     def _fields(self) -> tuple[bytes, ...]:
-        spent = self.ledger.spent.encode("ascii")
         return (
-            self.run_id,
-            self.session_id,
-            u64(self.round),
             bytes((self.mode,)),
             self.request,
             members_field(self.participants),
             self.context,
-            u64(self.ledger.seq) + self.ledger.head + u16(len(spent)) + spent,
             bytes_field(self.own_share),
             table_field(self.seeds),
             table_field(self.share_keys),
-            bytes_field(self.release_digest),
             u32(len(self.message)),
             self.message,
         )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StoredRound:
-        reader = Reader(data)
-        record = cls(
-            run_id=reader.take(RUN_ID),
-            session_id=reader.take(DIGEST),
-            round=reader.count(),
-            mode=Mode.read(reader),
-            request=reader.take(DIGEST),
-            participants=reader.members(),
-            context=reader.take(DIGEST),
-            ledger=LedgerHead(
-                reader.count(),
-                reader.take(DIGEST),
-                reader.take(reader.u16()).decode("ascii", "replace"),
-            ),
-            own_share=reader.bytes_field(),
-            seeds=reader.table(SEED),
-            share_keys=reader.table(SEED),
-            release_digest=reader.bytes_field(),
-            message=reader.bytes_field(),
-        )
-        reader.finish()
-        return record
+        with Reader(data) as reader:
+            return cls(
+                mode=Mode.read(reader),
+                request=reader.take(DIGEST),
+                participants=reader.members(),
+                context=reader.take(DIGEST),
+                own_share=reader.bytes_field(),
+                seeds=reader.table(SEED),
+                share_keys=reader.table(SEED),
+                message=reader.bytes_field(),
+            )
 
 
 Writer = tuple[MessageKind, Callable[[LedgerHead], bytes]]
@@ -160,12 +140,12 @@ class Memory(Protocol):
         """The record of that round, byte for byte as it was stored."""
 
     def store(self, record: StoredRound) -> None:
-        """Stores `record` and raises the high water to `record.round`.
+        """Stores `record` and raises the high water to its round.
 
         Called by the guard, never by `Site`, in the transaction that writes the charge whose
-        position is `record.ledger`. That transaction is durable before one byte of `record.message`
-        is sent. If it fails, nothing is sent and the round id is not used again. Refuses with
-        `OldRound` a round that is not above the high water.
+        position is in the message's header. That transaction is durable before one byte of the
+        message is sent. If it fails, nothing is sent and the round id is not used again. Refuses
+        with `OldRound` a round that is not above the high water.
         """
 
     def bound_set(self, run_id: bytes, round: int) -> bytes | None:
@@ -248,18 +228,20 @@ class MemoryInRam:
         return self._records.get((run_id, round))
 
     def store(self, record: StoredRound) -> None:
-        require(record.round > self.high_water(record.run_id), Code.OLD_ROUND)
-        self.note_own_head(record.ledger.position)
-        self._records[record.run_id, record.round] = record
+        header = record.header
+        require(header.round > self.high_water(header.run_id), Code.OLD_ROUND)
+        self.note_own_head(header.ledger.position)
+        self._records[header.run_id, header.round] = record
         while len(self._records) > self._rounds_kept:
             self._records.pop(next(iter(self._records)))
-        self._high_water[record.run_id] = record.round
-        self._ledger_end = record.ledger
-        self._release(record.run_id, record.round, MessageKind.MASKED, record.release_digest)
+        self._high_water[header.run_id] = header.round
+        self._ledger_end = header.ledger
+        self._release(header.run_id, header.round, MessageKind.MASKED, record.message)
 
-    def _release(self, run_id: bytes, round: int, kind: MessageKind, digest: bytes) -> None:
+    def _release(self, run_id: bytes, round: int, kind: MessageKind, message: bytes) -> None:
         if kind in RELEASED:
-            self._releases.setdefault(run_id, {}).setdefault((round, kind), digest)
+            digests = self._releases.setdefault(run_id, {})
+            digests.setdefault((round, kind), message_digest(message))
 
     def bound_set(self, run_id: bytes, round: int) -> bytes | None:
         return self._sets.get((run_id, round))
@@ -268,8 +250,8 @@ class MemoryInRam:
         target = set_hash(members)
         first = self._sets.setdefault((run_id, round), target)
         require(first == target, Code.SECOND_SET)
-        message = reply[1](self._records[run_id, round].ledger)
-        self._release(run_id, round, reply[0], message_digest(message))
+        message = reply[1](self._records[run_id, round].header.ledger)
+        self._release(run_id, round, reply[0], message)
         return message
 
     def close(self, run_id: bytes, last_word: LastWordWriter) -> bytes:

@@ -97,7 +97,7 @@ class RamStore(MemoryInRam):
         head = LedgerHead(receipt.seq, receipt.head, short_text(receipt.spent))
         record = mask(head, compute())
         self.store(record)
-        self._last = record.ledger
+        self._last = record.header.ledger
         return record.message
 
 

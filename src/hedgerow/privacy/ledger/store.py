@@ -122,7 +122,7 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-LAYOUT_VERSION = 5
+LAYOUT_VERSION = 6
 """The layout of a site's file (`PRAGMA user_version`); 0 before a site has served from it."""
 
 
