@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.data.engines.engine import AnsweringElsewhere, Elsewhere
 from hedgerow.data.rows import Rows
-from hedgerow.data.sums import Answering, Sums
+from hedgerow.data.sums import Answering, Sums, UnitOf
 from hedgerow.errors import ComputationFailed, UnsupportedQuery
 from hedgerow.kernels.threads import blocks, map_parts
 from hedgerow.privacy.accounting.budget import DPModel
@@ -47,21 +47,17 @@ class InBlocks(Answering):
         self._places = list(parts)
         self._parts = [Answering(rows.block(part), schema) for part in parts]
 
-    def integers_of_all(
-        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
-    ) -> list[IntArray]:
+    def integers_of_all(self, queries: Sequence[Summed], unit_of: UnitOf) -> list[IntArray]:
         sum_queries = [query for query in queries if isinstance(query, SumQuery)]
         block_sums = map_parts(lambda part: part.integers_of_all(sum_queries, unit_of), self._parts)
         sums = iter([_add_blocks(of_blocks) for of_blocks in zip(*block_sums, strict=True)])
         return [
-            next(sums) if isinstance(query, SumQuery) else self.integers(query, unit_of(query))
+            next(sums) if isinstance(query, SumQuery) else self._bounds(query, unit_of(query))
             for query in queries
         ]
 
     def integers(self, query: Summed, unit: int) -> IntArray:
-        if not isinstance(query, SumQuery):
-            return super().integers(query, unit)
-        return _add_blocks(map_parts(lambda part: part.integers(query, unit), self._parts))
+        return self.integers_of_all([query], lambda _: unit)[0]
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
         blocks = zip(self._parts, self._places, strict=True)
@@ -79,7 +75,7 @@ TRAINED_ON = 1
 """The outcome of `HeldOut` for training records."""
 
 
-class InParts:
+class InParts(Sums):
     """Answers like `Answering`; held-out rows are prepared at their first query."""
 
     def __init__(self, trained_on: Sums, prepare_held_out: Callable[[], Sums]) -> None:
@@ -89,16 +85,11 @@ class InParts:
     def _tested_on(self) -> Sums:
         return self._prepare_held_out()
 
-    def integers_of_all(
-        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
-    ) -> list[IntArray]:
+    def integers_of_all(self, queries: Sequence[Summed], unit_of: UnitOf) -> list[IntArray]:
         sums = list[IntArray]()
         for outcome, group in groupby(queries, key=_part):
             sums += self._of(outcome).integers_of_all([_within(q) for q in group], unit_of)
         return sums
-
-    def integers(self, query: Summed, unit: int) -> IntArray:
-        return self._of(_part(query)).integers(_within(query), unit)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
         """Contributions exist only for training records."""

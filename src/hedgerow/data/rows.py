@@ -30,7 +30,7 @@ CACHED_AT_LEAST = 1 << 20
 """Row numbers the cache may always hold (4 MB): best-first trees revisit old nodes."""
 CACHED_REGIONS = 4_096
 """Most regions in the cache, since empty ones take space too."""
-ROWS_AT_ONCE = 65_536
+ROWS_A_PART = 65_536
 LEAST_SECRET_BYTES = 16
 
 
@@ -162,8 +162,8 @@ class Rows:
         """(n,) the cell of each target: cell k holds edges[k-1] <= y < edges[k]."""
         cuts, target = np.asarray(edges, np.float64), self.target
         codes: NDArray[Any] = np.empty(self.n, np.uint8 if len(cuts) < 256 else np.uint16)
-        for start in range(0, self.n, ROWS_AT_ONCE):  # searchsorted needs 8 bytes per row
-            part = slice(start, start + ROWS_AT_ONCE)
+        for start in range(0, self.n, ROWS_A_PART):  # searchsorted needs 8 bytes per row
+            part = slice(start, start + ROWS_A_PART)
             codes[part] = np.searchsorted(cuts, target[part], side="right")
         return codes
 
@@ -262,8 +262,8 @@ class Rows:
 
     def _hash_records(self, content: Callable[[slice], Bytes], purpose: str) -> Words:
         key, hashes = self._secret.key(purpose), np.empty((self.n, 2), np.uint64)
-        for start in range(0, self.n, ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
+        for start in range(0, self.n, ROWS_A_PART):
+            part = slice(start, start + ROWS_A_PART)
             hashes[part] = _keyed_hashes(content(part), key)
         return hashes
 

@@ -72,7 +72,7 @@ def infer_schema(X: Source, y: Any = None, *, regression: bool = False) -> Schem
     if regression and labels is not None:
         outcome = {"target": Target(*range_met(LABEL, labels))}
     elif labels is not None:
-        outcome = {"classes": _inferred_classes(labels)}
+        outcome = {"classes": _several("y", met_classes(LABEL, labels))}
     return Schema(features, **outcome).with_mark(Mark())
 
 
@@ -213,12 +213,11 @@ def met_classes(name: str, column: Column) -> tuple[str | int | bool, ...]:
     return texts
 
 
-def _inferred_classes(labels: Column) -> tuple[str | int | bool, ...]:
-    classes = met_classes(LABEL, labels)
+def _several(where: str, classes: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(classes) < 2:
         raise DataError(
-            f"y holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give a "
-            "schema that lists all classes if this site simply never met the others."
+            f"{where} holds {len(classes)} class(es), {list(classes)}; at least 2 are needed. Give "
+            "a schema that lists all classes if this site simply never met the others."
         )
     return classes
 
@@ -337,16 +336,16 @@ def diagnose(
 
 def _warn_of_lines(table: RowTable) -> None:
     faults = table.faults
-    if faults.malformed:
+    if faults.n_malformed:
         warn(
-            f"{table.where}: {faults.malformed} line(s) are left out, with an open quote or "
+            f"{table.where}: {faults.n_malformed} line(s) are left out, with an open quote or "
             "another number of cells than the header; correct them, or what they hold is not in "
             f"the draft. The first: {faults.first}.",
             DataWarning,
         )
-    if faults.recoded:
+    if faults.n_recoded:
         warn(
-            f"{table.where} is not UTF-8: {faults.recoded} line(s) are read as Windows-1252; "
+            f"{table.where} is not UTF-8: {faults.n_recoded} line(s) are read as Windows-1252; "
             "look at them, or save the file as UTF-8.",
             DataWarning,
         )
@@ -643,11 +642,7 @@ def _classes(name: str, label: Column) -> tuple[str | int | bool, ...] | None:
         finite = _finite(label)
         if len(values) > MOST_CLASSES or not np.array_equal(finite, np.floor(finite)):
             return None
-    if len(values) < 2:
-        raise DataError(
-            f"column {name!r} holds {len(values)} class(es), {list(values)}; at least 2 are needed."
-        )
-    return values
+    return _several(f"column {name!r}", values)
 
 
 def _outcome(name: str, label: Column) -> tuple[tuple[Finding, ...], dict[str, Any]]:

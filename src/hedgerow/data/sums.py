@@ -7,12 +7,13 @@ label and adds 1 to one cell of each group, as declared.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
 from functools import cached_property
 from itertools import groupby
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,21 +206,31 @@ MOST_RECODED_FOR_ALL = 1 << 24
 """The same where one pass sums all rows: bins cost more there than they save."""
 
 
-class Sums(Protocol):
+UnitOf = Callable[[Summed], int]
+"""The unit in which a query is answered."""
+
+
+class Sums(ABC):
     """Sums a site's rows: as a whole, in blocks or parts, or in an engine."""
 
-    def integers_of_all(
-        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
-    ) -> list[IntArray]: ...
+    @abstractmethod
+    def integers_of_all(self, queries: Sequence[Summed], unit_of: UnitOf) -> list[IntArray]:
+        """The integers of each query of a round."""
 
-    def integers(self, query: Summed, unit: int) -> IntArray: ...
+    @abstractmethod
+    def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
+        """The query's integers from given contributions (n, C), such as randomized labels."""
 
-    def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray: ...
+    @abstractmethod
+    def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
+        """(f, 256, C) the sums from which split scores are computed."""
 
-    def tables(self, query: Selecting, features: Sequence[int]) -> IntArray: ...
+    def integers(self, query: Summed, unit: int) -> IntArray:
+        """The query's exact integers, flat, in units of 1 / `unit`."""
+        return self.integers_of_all([query], lambda _: unit)[0]
 
 
-class Answering:
+class Answering(Sums):
     """Sums one site's rows in memory. All cached values can be recomputed."""
 
     def __init__(self, rows: Rows, schema: Schema) -> None:
@@ -232,9 +243,7 @@ class Answering:
         self._contributions: tuple[Statistic, int, IntArray] | None = None
         self._standing: dict[tuple[Region, str], Int32] = {}
 
-    def integers_of_all(
-        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
-    ) -> list[IntArray]:
+    def integers_of_all(self, queries: Sequence[Summed], unit_of: UnitOf) -> list[IntArray]:
         """The integers of each query; the histograms of a tree level share one pass.
 
         Only queries with the same unit are combined.
@@ -253,7 +262,6 @@ class Answering:
         return sums
 
     def integers(self, query: Summed, unit: int) -> IntArray:
-        """The query's exact integers, flat, in units of 1 / `unit`."""
         if isinstance(query, BoundQuery):
             return self._bounds(query, unit)
         rows = self.rows.select(query.region) if query.region else None
@@ -273,7 +281,6 @@ class Answering:
         return _in_shape(sums, query)
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
-        """The query's integers from given contributions (n, C), such as randomized labels."""
         bounded_contributions = zero_exceeding(contributions, query.statistic.bound(1))
         self._contributions = (query.statistic, 1, bounded_contributions)
         return self.integers(query, 1)

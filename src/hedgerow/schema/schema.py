@@ -121,9 +121,9 @@ class Schema:
     def __repr__(self) -> str:
         """One line, for an estimator's parameters; `to_toml` gives everything."""
         count = len(self.features)
-        parts = [f"{count} feature{'s' if count > 1 else ''}: {_first_few(self.names)}"]
+        parts = [f"{count} feature{'s' if count > 1 else ''}: {_some([*map(repr, self.names)], 3)}"]
         if self.classes is not None:
-            parts.append(f"classes: {_first_few(self.classes)}")
+            parts.append(f"classes: {_some([*map(repr, self.classes)], 3)}")
         if self.survival is not None:
             parts.append(f"time to {self.survival.event!r} up to {self.survival.horizon:g}")
         elif self.target is not None:
@@ -480,7 +480,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
-KINDS: dict[str, tuple[type, ...]] = {
+SCHEMA_KINDS: dict[str, tuple[type, ...]] = {
     "a feature": (Numeric, Categorical, Hashed),
     "the target": (Target,),
     "survival": (Survival,),
@@ -488,8 +488,8 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _of_kind(subject: str, value: Any) -> Any:
-    if not isinstance(value, KINDS[subject]):
-        names = " or ".join(f"hedgerow.{kind.__name__}" for kind in KINDS[subject])
+    if not isinstance(value, SCHEMA_KINDS[subject]):
+        names = " or ".join(f"hedgerow.{kind.__name__}" for kind in SCHEMA_KINDS[subject])
         raise ParameterError(f"{subject} of the schema is {value!r}; use {names}.")
     return value
 
@@ -512,10 +512,6 @@ def _target_of(target: Any) -> Any:
     if len(target) != 2:
         raise ParameterError(f"the target is {target!r}; give a pair (low, high).")
     return Target(*target)
-
-
-def _first_few(names: Sequence[str]) -> str:
-    return _some([repr(name) for name in names], shown=3)
 
 
 def _some(names: Sequence[str], shown: int = 4) -> str:

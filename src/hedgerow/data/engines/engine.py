@@ -18,7 +18,7 @@ import copy
 import io
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,15 @@ from hedgerow.data.reading.containers import check_named
 from hedgerow.data.reading.encoding import NO_CAUSES, Encoded, encode_blocks, map_cells
 from hedgerow.data.reading.report import DataReport, EngineCounts, describe_allowed, report_of
 from hedgerow.data.rows import Draws, Rows, places_among
-from hedgerow.data.sums import Answering, best_impurities, counts_for, is_of_target, trees_in_common
+from hedgerow.data.sums import (
+    Answering,
+    Sums,
+    UnitOf,
+    best_impurities,
+    counts_for,
+    is_of_target,
+    trees_in_common,
+)
 from hedgerow.errors import DataError, ParameterError, UnsupportedQuery
 from hedgerow.kernels.threads import map_parts
 from hedgerow.models.model import Additive
@@ -213,15 +221,13 @@ class Elsewhere(ABC):
         return AnsweringElsewhere(self)
 
 
-class AnsweringElsewhere:
+class AnsweringElsewhere(Sums):
     """Answers like `Answering`, using sums only."""
 
     def __init__(self, rows: Elsewhere) -> None:
         self._rows = rows
 
-    def integers_of_all(
-        self, queries: Sequence[Summed], unit_of: Callable[[Summed], int]
-    ) -> list[IntArray]:
+    def integers_of_all(self, queries: Sequence[Summed], unit_of: UnitOf) -> list[IntArray]:
         """Answers all queries of a round together, so that blocks are read once."""
         sum_queries = [
             counts_for(query, self._rows.schema) if isinstance(query, BoundQuery) else query
@@ -233,9 +239,6 @@ class AnsweringElsewhere:
             self._bounds(query, part, unit) if isinstance(query, BoundQuery) else part
             for query, part, unit in zip(queries, sums, units, strict=True)
         ]
-
-    def integers(self, query: Summed, unit: int) -> IntArray:
-        return self.integers_of_all([query], lambda _: unit)[0]
 
     def integers_of(self, query: SumQuery, contributions: IntArray) -> IntArray:
         raise UnsupportedQuery(f"{self._rows.where} keeps no randomized labels of its records.")

@@ -133,8 +133,8 @@ ROWS_READ: ContextVar[Callable[[str, int], None]] = ContextVar("rows read", defa
 class LineFaults:
     """Lines that are not rows, lines in another encoding, and the first problem in words."""
 
-    malformed: int = 0
-    recoded: int = 0
+    n_malformed: int = 0
+    n_recoded: int = 0
     first: str | None = None
 
 

@@ -129,9 +129,9 @@ def _fill(
         features = [chunk[place] for place in schema.sources]
         rest = iter(chunk[len(schema.columns) :])
         rows = slice(at, at + len(chunk[0]))
-        read = [next(rest) for _ in outcome] or [_part(labels, rows)]
+        label_columns = [next(rest) for _ in outcome] or [_part(labels, rows)]
         person_column = next(rest) if in_source else _part(persons, rows)
-        label = read if len(read) > 1 else read[0]
+        label = label_columns if len(label_columns) > 1 else label_columns[0]
         encoder.add(features, label, person_column, None if site is None else next(rest))
         at = rows.stop
         ROWS_READ.get()(table.where, at)
@@ -205,7 +205,7 @@ class _Encoder:
         self._persons: list[Words] = []
         self._site_rows: list[Int32] = []
         self._site_names: dict[str, int] = {}
-        self._clamped, self._unknown, self._missing = (Counter[str]() for _ in range(3))
+        self._clamped_counts, self._unknown, self._missing = (Counter[str]() for _ in range(3))
         self._reach: dict[str, tuple[float, float]] = {}
         self._n_skipped = 0
 
@@ -291,7 +291,7 @@ class _Encoder:
             y=y,
             persons=np.concatenate(self._persons) if self._persons else None,
             site_rows=site_rows,
-            clamped=dict(+self._clamped),
+            clamped=dict(+self._clamped_counts),
             unknown=dict(+self._unknown),
             skipped=self._n_skipped,
             missing=dict(+self._missing),
@@ -300,13 +300,13 @@ class _Encoder:
 
     def _broken_lines(self) -> int:
         faults = self._table.faults
-        if faults.malformed and self._check:
-            problem = faults.first or f"{faults.malformed} line(s) are broken"
+        if faults.n_malformed and self._check:
+            problem = faults.first or f"{faults.n_malformed} line(s) are broken"
             raise DataError(
                 f"{self._table.where}, {problem}; correct or remove it. A record has as many cells "
                 "as the header and closes its quotes."
             )
-        return faults.malformed
+        return faults.n_malformed
 
     def _features(self, part: slice, columns: list[Column], keep: BoolArray) -> None:
         """Encodes some columns of a chunk, possibly on one of several threads."""
@@ -325,7 +325,7 @@ class _Encoder:
             codes = np.empty(len(values), np.uint8)
             encode_edges(values, grid.edges, codes)
             outside = (values < grid.low) | (values > grid.high)
-            self._clamped[grid.feature] += int(np.count_nonzero(outside))
+            self._clamped_counts[grid.feature] += int(np.count_nonzero(outside))
             self._count_missing(grid, codes, strange)
             self._note_reach(grid.feature, values)
             return codes
@@ -355,8 +355,8 @@ class _Encoder:
         else:
             values, missing, strange = self._class_codes(column)
             classes = ", ".join(map(str, self._schema.classes or ()))
-            what = f"is not one of the classes ({classes})"
-            self._note(name, strange, what, "Correct the label or the schema.")
+            complaint = f"is not one of the classes ({classes})"
+            self._note(name, strange, complaint, "Correct the label or the schema.")
         may_lack = self._schema.label_grids[0].sentinels and not self._is_array(name)
         if self._check and missing.any() and not may_lack:
             raise DataError(
@@ -386,7 +386,7 @@ class _Encoder:
         else:
             values = numbers(columns)[0]
         late = np.abs(values) > survival.horizon
-        self._clamped[self._label_name] += int(late.sum())
+        self._clamped_counts[self._label_name] += int(late.sum())
         return np.where(late, -survival.horizon, values), np.isnan(values)
 
     def _class_codes(self, column: Column) -> tuple[Codes, BoolArray, Strange]:
@@ -420,7 +420,7 @@ class _Encoder:
 
     def _within(self, bound: Target, values: FloatArray) -> FloatArray:
         outside = (values < bound.low) | (values > bound.high)
-        self._clamped[self._label_name] += int(outside.sum())
+        self._clamped_counts[self._label_name] += int(outside.sum())
         return np.clip(values, bound.low, bound.high)
 
     def _check_text(self, name: str, column: Column) -> None:

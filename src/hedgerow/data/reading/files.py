@@ -82,7 +82,7 @@ class Csv(RowTable):
 
     def __init__(self, path: Path) -> None:
         self.where = f"file {path.name!r}"
-        self._skipped, self._path = 0, path
+        self._n_skipped, self._path = 0, path
         with as_data_error(self.where, EOFError):
             header = header_of(path, CSV_BLOCK_BYTES // 2)
         self._delimiter = (DELIMITER.get() or "").encode() or delimiter_of(header)
@@ -97,7 +97,7 @@ class Csv(RowTable):
 
     def chunks(self, names: Sequence[str], rows: int) -> Iterator[list[Column]]:
         positions_of(self, names)
-        self._skipped = 0
+        self._n_skipped = 0
         with as_data_error(self.where, EOFError), self._lines() as lines:
             for batch in self._reader(lines, dict.fromkeys(names, pa.binary())):
                 self._note(lines)
@@ -106,14 +106,14 @@ class Csv(RowTable):
 
     def _note(self, lines: SoundLines) -> None:
         first = lines.first_problem or self.faults.first
-        if self._skipped and first is None:
+        if self._n_skipped and first is None:
             with self._lines() as again:
                 for _ in again.records():
                     if again.first_problem:
                         break
             first = again.first_problem
-        malformed = self._skipped + lines.dropped_lines
-        self.faults = LineFaults(malformed, lines.recoded_lines, first)
+        n = self._n_skipped + lines.dropped_lines
+        self.faults = LineFaults(n, lines.recoded_lines, first)
 
     def find(self, name: str, value: object) -> str | None:
         """Reads again."""
@@ -133,7 +133,7 @@ class Csv(RowTable):
         from pyarrow import csv as arrow_csv
 
         def skip(row: Any) -> str:
-            self._skipped += 1
+            self._n_skipped += 1
             return "skip"
 
         return arrow_csv.open_csv(
@@ -247,8 +247,8 @@ class Files(RowTable):
     def faults(self) -> LineFaults:  # type: ignore[override]
         tables = self._tables
         first = next((f"{t.where}, {t.faults.first}" for t in tables if t.faults.first), None)
-        recoded = sum(table.faults.recoded for table in tables)
-        return LineFaults(sum(table.faults.malformed for table in tables), recoded, first)
+        n_recoded = sum(table.faults.n_recoded for table in tables)
+        return LineFaults(sum(table.faults.n_malformed for table in tables), n_recoded, first)
 
     def find(self, name: str, value: object) -> str | None:
         lines = ((table.where, table.find(name, value)) for table in self._tables)

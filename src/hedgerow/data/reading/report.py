@@ -131,8 +131,8 @@ def report_of(parts: Sequence[Counts], schema: Schema, label: str = LABEL) -> Da
         reach = (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
         is_open = grid.edges == wide_edges()  # no range is declared: it is never too wide
         width, is_number = 0.0 if is_open else grid.high - grid.low, grid.kind is ColumnKind.NUMERIC
-        allowed = describe_allowed(grid)
-        columns.append(_column(parts, grid.feature, allowed, rows, is_number, reach, width))
+        words = describe_allowed(grid)
+        columns.append(_column(parts, grid.feature, words, rows, is_number, reach, width))
     if schema.target is not None and any(part.y is not None for part in parts):
         words = _range(schema.target.low if schema.survival is None else 0.0, schema.target.high)
         columns.append(_column(parts, label, words, rows, True))
@@ -148,11 +148,11 @@ def _column(
     reach: tuple[float, float] | None = None,
     width: float = 0.0,
 ) -> ColumnReport:
-    clamped, unknown, missing = (
+    n_clamped, n_unknown, n_missing = (
         sum(getattr(part, kind).get(name, 0) for part in parts)
         for kind in ("clamped", "unknown", "missing")
     )
-    return ColumnReport(name, words, rows, clamped, unknown, missing, reach, width, numeric)
+    return ColumnReport(name, words, rows, n_clamped, n_unknown, n_missing, reach, width, numeric)
 
 
 def describe_allowed(grid: Grid) -> str:
