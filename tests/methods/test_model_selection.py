@@ -113,9 +113,8 @@ def test_one_record_more_changes_nobody_elses_part():
     ages = np.linspace(40.0, 42.9, 120)
     rows = np.array([[age, 0.5, "north"] for age in ages], object)
     y = np.full(120, "yes", object)
-    by = HeldOutDraws.over(
-        [UNNAMED],
-        secret_draws("evaluation", 1),
+    by = HeldOutDraws(
+        secrets={UNNAMED: secret_draws("evaluation", 1)[0]},
         one_in=4,
         by_person=False,
         schema=joint.digest,

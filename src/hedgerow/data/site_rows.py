@@ -208,11 +208,6 @@ class HeldOutDraws:
     """The digest of the schema on whose grid records are told apart."""
     records_per_person: int
 
-    @staticmethod
-    def over(names: Sequence[str], draws: Sequence[Draws], **how: Any) -> HeldOutDraws:
-        """The draws of these sites, each with its own secret."""
-        return HeldOutDraws(secrets=dict(zip(names, draws, strict=True)), **how)
-
     def part(self, outcome: int) -> Drawn:
         """One part of the records, named by a digest of the draws that reveals no secret."""
         keys = [(name, own.key("name of the draws").hex()) for name, own in self.secrets.items()]
@@ -254,9 +249,8 @@ def held_out_draws(
     """The draws that `evaluate` needs to find held-out records; None if there are none."""
     if study.held_out_test is None:
         return None
-    return HeldOutDraws.over(
-        names,
-        draws,
+    return HeldOutDraws(
+        secrets=dict(zip(names, draws, strict=True)),
         one_in=study.held_out_test.one_in,
         by_person=by_person,
         schema=study.schema.digest,

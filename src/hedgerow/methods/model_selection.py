@@ -101,9 +101,9 @@ def select_model(
         raise ParameterError("site says who holds each row; name all sites too: sites=[...].")
     most = _one_unit(candidates, person is not None)
     site_names = names_of_sites(site, names)
-    left_by = HeldOutDraws.over(
-        site_names,
-        secret_draws(method.EVALUATION, len(site_names)),
+    draws = secret_draws(method.EVALUATION, len(site_names))
+    left_by = HeldOutDraws(
+        secrets=dict(zip(site_names, draws, strict=True)),
         one_in=hold_out,
         by_person=person is not None,
         schema=joint.digest,

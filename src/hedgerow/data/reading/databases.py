@@ -53,7 +53,8 @@ class Streamed:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.where = f"the query by {type(connection).__module__.partition('.')[0]}"
+        if not hasattr(self, "where"):
+            self.where = f"the query by {type(connection).__module__.partition('.')[0]}"
 
     def names(self, query: str) -> list[str]:
         with closing(self._connection.cursor()) as cursor:
@@ -76,9 +77,6 @@ class Database(Streamed, ABC):
     """Template that rounds the float8 {} to the nearest whole number, ties to even."""
     sums = False
     """Whether its SQL is tested to give the same integers as memory."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
 
     def names(self, query: str) -> list[str]:
         return list(self.schema(query).names)

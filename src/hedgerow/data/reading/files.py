@@ -6,7 +6,7 @@ import csv
 import glob
 import io
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from contextvars import ContextVar
 from itertools import islice
@@ -30,11 +30,6 @@ from hedgerow.errors import DataError
 CSV_BLOCK_BYTES = 1 << 20
 """Bytes per parser read. A line longer than half of it is malformed."""
 PARQUET_BUFFER_BYTES = 1 << 16
-PARQUET = (".parquet", ".pq")
-ARROW = (".arrow", ".feather", ".ipc")
-TEXT = (".csv", ".tsv")
-EXCEL = ".xlsx"
-FILE_KINDS = (*TEXT, EXCEL, *PARQUET, *ARROW)
 KINDS_IN_WORDS = ".csv, .csv.gz, .tsv, .xlsx, .parquet or .arrow file"
 DELIMITER: ContextVar[str | None] = ContextVar("delimiter", default=None)
 """The delimiter of text files, if declared."""
@@ -61,16 +56,9 @@ def file_kind(path: Path) -> str:
 
 
 def open_file(path: Path) -> RowTable:
-    kind = file_kind(path)
-    if kind in TEXT:
-        return Csv(path)
-    if kind == EXCEL:
-        return Excel(path)
-    if kind in PARQUET:
-        return Parquet(path)
-    if kind in ARROW:
-        return Arrow(path)
-    raise DataError(f"{path.name!r} is no {KINDS_IN_WORDS}; convert it to one.")
+    if file_kind(path) not in READERS:
+        raise DataError(f"{path.name!r} is no {KINDS_IN_WORDS}; convert it to one.")
+    return READERS[file_kind(path)](path)
 
 
 class Csv(RowTable):
@@ -230,12 +218,20 @@ def _batches_of(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return ipc_file.schema, (ipc_file.get_batch(k) for k in range(ipc_file.num_record_batches))
 
 
+READERS: dict[str, Callable[[Path], RowTable]] = {
+    **dict.fromkeys((".csv", ".tsv"), Csv),
+    ".xlsx": Excel,
+    **dict.fromkeys((".parquet", ".pq"), Parquet),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), Arrow),
+}
+
+
 class Files(RowTable):
     """Several files, in order of name, as one table."""
 
     def __init__(self, where: str, paths: Sequence[Path]) -> None:
         self.where = where
-        files = sorted(path for path in paths if file_kind(path) in FILE_KINDS)
+        files = sorted(path for path in paths if file_kind(path) in READERS)
         if not files:
             raise DataError(f"{where} holds no {KINDS_IN_WORDS}; put some there.")
         self._tables = [open_file(file) for file in files]
