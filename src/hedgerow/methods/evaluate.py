@@ -143,7 +143,7 @@ def compare(
     *,
     by: str | Mapping[str, Sequence[float]] | None = None,
     records: int | None = None,
-    confidence: float = 0.95,
+    confidence: float = USUAL_CONFIDENCE,
     ledger: Any = None,
     left_by: HeldOutDraws | None = None,
     names: tuple[str, ...] = (),

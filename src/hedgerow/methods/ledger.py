@@ -91,8 +91,7 @@ class Ledger:
         """Verifies the whole file: links, signatures, sums and the anchor."""
         with self._open() as ledger:
             ledger.verify()
-            with ledger.current() as books:
-                return _total(books, ledger)
+        return self.total()
 
     def events(self) -> list[tuple[int, Event]]:
         """Limits and fits, numbered, in order."""

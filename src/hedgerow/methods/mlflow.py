@@ -43,9 +43,9 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
         raise ParameterError(f"{path} exists already; name a folder that does not exist.")
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / MODEL_FILE)
-    metadata = {**tags_of(model), **(more.pop("metadata", None) or {})}
     description = mlflow_model or mlflow.models.Model()
-    description.metadata = {**(description.metadata or {}), **metadata}
+    metadata = more.pop("metadata", None) or {}
+    description.metadata = {**(description.metadata or {}), **tags_of(model), **metadata}
     description.signature = more.pop("signature", None) or signature_of(model)
     description.add_flavor(FLAVOR, hedgerow_version=__version__, data=MODEL_FILE)
     mlflow.pyfunc.add_to_model(

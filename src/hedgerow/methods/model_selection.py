@@ -27,7 +27,7 @@ from hedgerow.data.site_rows import (
 from hedgerow.errors import ParameterError, PrivacyWarning, QualityWarning, warn
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.blocks import evaluation as method
-from hedgerow.methods.evaluate import compare
+from hedgerow.methods.evaluate import USUAL_CONFIDENCE, compare
 from hedgerow.methods.evaluated_rows import SiteRows
 from hedgerow.methods.inputs import check_task, checked_rows, labels_for
 from hedgerow.methods.parameters import check_parameters
@@ -55,7 +55,7 @@ def select_model(
     site: Any = None,
     sites: Any = None,
     person: Any = None,
-    confidence: float = 0.95,
+    confidence: float = USUAL_CONFIDENCE,
     ledger: Any = None,
 ) -> Evaluation:
     """Train several estimators, compare them by one private query, and name the best.
@@ -202,12 +202,13 @@ def _stages(model: Any, stages: Sequence[int]) -> dict[str, Any]:
     if not hasattr(model, "staged"):
         return {name: model}
     whole = len(model.model_.score.trees)
-    late = [n for n in stages if n >= whole]
-    if late:
-        words = (
-            f"{name} has {whole} trees, so stages {late} are the whole model: give smaller ones."
+    if late := [n for n in stages if n >= whole]:
+        warn(
+            f"{name} has {whole} trees, so stages {late} are the whole model: give smaller ones.",
+            QualityWarning,
         )
-        warn(words, QualityWarning)
-    shorter = [n for n in stages if n < whole]
-    titles = {n: f"{name}, first {n} trees" if n > 1 else f"{name}, first tree" for n in shorter}
-    return {name: model} | {titles[n]: model.staged(n) for n in shorter}
+    out = {name: model}
+    for n in stages:
+        if n < whole:
+            out[f"{name}, first {n} trees" if n > 1 else f"{name}, first tree"] = model.staged(n)
+    return out

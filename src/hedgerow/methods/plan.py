@@ -221,7 +221,10 @@ def plan(
     )
     rehearsal = DryRun(schema, delta, n_sites, proxy_rows, repeats, max_rounds)
     most = min(n, MAX_DRY_RUN_ROWS)
-    factors, sizes = [factor for factor in FACTORS if factor != 1.0], _sizes(n)
+    factors = [factor for factor in FACTORS if factor != 1.0]
+    # by doubling; the search ends with the first that helps
+    sizes = [FEWEST_TRIED * 2**k for k in range(30)]
+    sizes = [size for size in sizes if size <= min(MOST_TIMES * n, MAX_DRY_RUN_ROWS)]
     total = (len(names) + len(factors) + len(sizes)) * repeats
     with count_steps(progress, "dry runs", total) as step:
         first = [trial for name in names for trial in rehearsal.runs(name, most, epsilon, step)]
@@ -259,12 +262,6 @@ def _source(proxy_rows: object) -> str:
     return (
         "the rows you named, public as you said" if proxy_rows else "rows made up from the schema"
     )
-
-
-def _sizes(n: int) -> list[int]:
-    """Numbers of records by doubling; the search ends with the first that helps."""
-    most = min(MOST_TIMES * n, MAX_DRY_RUN_ROWS)
-    return [FEWEST_TRIED * 2**k for k in range(30) if FEWEST_TRIED * 2**k <= most]
 
 
 def _helps(trials: Sequence[Trial]) -> bool:

@@ -82,47 +82,19 @@ class Preset(Generic[_E]):
         return "epsilon" if self.factor is None else "published_epsilon"
 
     def estimator(self, schema: Any, arguments: Values) -> _E:
-        kind = self._kind(schema)
-        self._check(kind, arguments)
-        values = {**self.usual, **self.own, **arguments}
-        honest = self._honest(schema, values, arguments)
-        fixed_values = {
-            **self.fixed_parameters,
-            **(self.derive(schema, values) if self.derive else {}),
-        }
-        self._check_fixed(kind, arguments, fixed_values)
-        estimator_arguments = {
-            name: value for name, value in arguments.items() if name in self._parameter_names(kind)
-        }
-        typed = {"schema": schema, **estimator_arguments, **honest, **fixed_values}
-        return kind(**{**self._used_values(kind, typed), **typed})
-
-    def _used_values(self, kind: type[_E], typed: Values) -> Values:
-        """The paper's values of the parameters that are used together with those given."""
-        declarations = {p.name: p for p in declared_parameters(kind)}
-        values = {
-            **{p.name: p.default for p in declarations.values()},
-            **self.usual,
-            **typed,
-        }
-        return {name: v for name, v in self.usual.items() if declarations[name].is_used(values)}
-
-    def _kind(self, schema: Any) -> type[_E]:
         """The regressor if the schema has a target, else the classifier."""
         is_number = isinstance(schema, Schema) and schema.target is not None
-        return next((kind for kind in self.kinds if kind._regression == is_number), self.kinds[0])
-
-    def _parameter_names(self, kind: type[_E]) -> set[str]:
-        return {p.name for p in declared_parameters(kind)}
-
-    def _check(self, kind: type[_E], arguments: Values) -> None:
-        names = self._parameter_names(kind) | self.own.keys() | {self.claim}
+        kind = next((kind for kind in self.kinds if kind._regression == is_number), self.kinds[0])
+        parameter_names = {p.name for p in declared_parameters(kind)}
+        names = parameter_names | self.own.keys() | {self.claim}
         for name in sorted(arguments.keys() - names):
             raise ParameterError(
                 f"{name} is no parameter of {self.title}; use some of {sorted(names)}."
             )
-
-    def _check_fixed(self, kind: type[_E], arguments: Values, fixed_values: Values) -> None:
+        values = {**self.usual, **self.own, **arguments}
+        honest = self._honest(schema, values, arguments)
+        derived_values = self.derive(schema, values) if self.derive else {}
+        fixed_values = {**self.fixed_parameters, **derived_values}
         for name, value in fixed_values.items():
             if name in arguments and name not in self.own and arguments[name] != value:
                 raise ParameterError(
@@ -130,6 +102,16 @@ class Preset(Generic[_E]):
                     f"{name}={value!r}; this method sets it itself. Leave it out, or take "
                     f"hedgerow.{kind.__name__}."
                 )
+        own_arguments = {n: value for n, value in arguments.items() if n in parameter_names}
+        typed = {"schema": schema, **own_arguments, **honest, **fixed_values}
+        return kind(**{**self._used_values(kind, typed), **typed})
+
+    def _used_values(self, kind: type[_E], typed: Values) -> Values:
+        """The paper's values of the parameters that are used together with those given."""
+        declarations = {p.name: p for p in declared_parameters(kind)}
+        defaults = {name: p.default for name, p in declarations.items()}
+        values = {**defaults, **self.usual, **typed}
+        return {name: v for name, v in self.usual.items() if declarations[name].is_used(values)}
 
     def _honest(self, schema: Any, values: Values, arguments: Values) -> dict[str, float]:
         """The true epsilon of a method whose paper undercounts; the paper's cannot be claimed."""
@@ -201,18 +183,9 @@ def preset(
 
 def _signature(preset: Preset[Any]) -> inspect.Signature:
     """The signature: schema and epsilon by position, all others by name."""
+    is_private = preset.fixed_parameters.get("dp_model") != "none"
+    places = {"schema": None} | ({preset.claim: 1.0} if is_private else {}) | {**preset.own}
     by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    places = (
-        {"schema": None}
-        if preset.fixed_parameters.get("dp_model") == "none"
-        else {"schema": None, preset.claim: 1.0}
-    )
-    return inspect.Signature(
-        [
-            *(
-                inspect.Parameter(n, by_place, default=v)
-                for n, v in {**places, **preset.own}.items()
-            ),
-            inspect.Parameter("parameters", inspect.Parameter.VAR_KEYWORD),
-        ]
-    )
+    parameters = [inspect.Parameter(n, by_place, default=v) for n, v in places.items()]
+    parameters.append(inspect.Parameter("parameters", inspect.Parameter.VAR_KEYWORD))
+    return inspect.Signature(parameters)

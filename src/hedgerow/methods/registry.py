@@ -77,22 +77,22 @@ class PaperMethod(NamedTuple):
 
 def paper_titles() -> dict[str, str]:
     """The papers by the names of their files."""
-    return {
-        module.__name__.rpartition(".")[2]: module.PAPER
-        for module in modules()
-        if hasattr(module, "PAPER")
-    }
+    return {name: file.PAPER for name, file in _files().items() if hasattr(file, "PAPER")}
+
+
+def _files() -> dict[str, ModuleType]:
+    return {module.__name__.rpartition(".")[2]: module for module in modules()}
 
 
 def paper_departures() -> dict[str, tuple[Departure, ...]]:
     """Each paper's documented differences."""
-    files = {name: import_module(f"hedgerow.methods.{name}") for name in paper_titles()}
-    return {name: getattr(file, "DEPARTURES", ()) for name, file in files.items()}
+    files = _files()
+    return {name: getattr(files[name], "DEPARTURES", ()) for name in paper_titles()}
 
 
 def paper_methods() -> dict[str, EstimatorMaker]:
     """`papers.wang.local_rnm` and so on."""
-    files = {module.__name__.rpartition(".")[2]: module for module in modules()}
+    files = _files()
     return {
         name: getattr(files[preset.paper], preset.call.partition(".")[2])
         for name, preset in sorted(PRESETS.items())
@@ -113,5 +113,5 @@ def paper_table() -> tuple[PaperMethod, ...]:
 @cache
 def papers() -> SimpleNamespace:
     """`hedgerow.papers`: every paper's file, and METHODS, the table of all."""
-    modules = {name: import_module(f"hedgerow.methods.{name}") for name in paper_titles()}
-    return SimpleNamespace(**modules, METHODS=paper_table())
+    files = {name: file for name, file in _files().items() if name in paper_titles()}
+    return SimpleNamespace(**files, METHODS=paper_table())

@@ -125,18 +125,12 @@ def leaf_of(schema: Schema, leaf: LeafValue) -> Leaf:
     if schema.classes is None:
         spread = DEVIATIONS * float(leaf.deviations[0])  # at most the whole range
         return Mean(float(leaf.value[0]), spread, *rows)
-    return Verdict(schema.classes, tuple(map(float, leaf.value)), *rows, _confidence(leaf))
-
-
-def _confidence(leaf: LeafValue) -> float:
-    """The probability that noise did not put the second class first."""
-    sorted_masses = np.sort(np.maximum(leaf.masses, 0.0))
-    if len(sorted_masses) < 2:
-        return 1.0
-    gap = float(sorted_masses[-1] - sorted_masses[-2])
-    if leaf.variance == 0.0:
-        return 1.0 if gap > 0.0 else 0.5
-    return 0.5 * (1.0 + math.erf(gap / math.sqrt(2.0 * leaf.variance) / math.sqrt(2.0)))
+    # the probability that noise did not put the second class first
+    ordered_masses = [-math.inf, *np.sort(masses).tolist()]
+    gap, spread = ordered_masses[-1] - ordered_masses[-2], math.sqrt(2.0 * leaf.variance)
+    ratio = gap / spread if spread else math.inf if gap else 0.0
+    confidence = 0.5 * (1.0 + math.erf(ratio / math.sqrt(2.0)))
+    return Verdict(schema.classes, tuple(map(float, leaf.value)), *rows, confidence)
 
 
 def cells_left(schema: Schema, region: Region, feature: str) -> int:

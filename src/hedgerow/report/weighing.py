@@ -124,8 +124,13 @@ def parts_of_model(model: Readable) -> Parts:
     score, tree_statistics = model.model_.score, model.leaf_statistics_
     scale = weight_of_a_tree(model.model_)
     masses: list[FloatArray | None] = [None] * len(score.trees)
-    if len(tree_statistics) == len(score.trees):
-        masses = [_masses(statistics) for statistics in tree_statistics]
+    if len(tree_statistics) == len(score.trees):  # (L,) noisy records of each leaf, at least 0
+        masses = [
+            np.array([float(np.maximum(leaf.masses, 0.0).sum()) for leaf in own.leaves])
+            if own.leaves
+            else None
+            for own in tree_statistics
+        ]
     noise, surfaces = _leaf_noise(model), surfaces_of(model)
     deviations: list[FloatArray | None] = [None] * len(score.trees)
     if noise:
@@ -181,13 +186,6 @@ def weight_of_a_tree(model: Model) -> float:
     """The weight of a tree's output in the score that `Model.read` uses."""
     many = max(len(model.score.trees), 1)
     return {Output.MEAN: 1.0 / many, Output.LOG_MEAN: model.sharpness / many}.get(model.output, 1.0)
-
-
-def _masses(tree_statistics: LeafStatistics) -> FloatArray | None:
-    """(L,) noisy records of each leaf, at least 0."""
-    if not tree_statistics.leaves:
-        return None
-    return np.array([float(np.maximum(leaf.masses, 0.0).sum()) for leaf in tree_statistics.leaves])
 
 
 def _weigh_tree(

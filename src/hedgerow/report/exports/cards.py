@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
 
-from hedgerow.privacy.statement.record import Curator
+from hedgerow.privacy.statement.record import About, Curator
 from hedgerow.privacy.statement.spending import Part
 from hedgerow.privacy.statement.wording import meaning_words
 from hedgerow.report.evaluation import kept_evaluation, measure_name
@@ -239,14 +239,23 @@ def cyclonedx(model: Any) -> str:
 
 def _model_card(model: Any) -> dict[str, Any]:
     schema, statement = model.schema_, model.privacy_
-    use = statement.about.intended_use if statement.about else None
+    about = statement.about or About()
+    owners = [{"organization": {"name": curator.name}} for curator in about.curators]
+    dataset = {
+        "type": "dataset",
+        "name": "training records",
+        "classification": "not part of this model",
+        "sensitiveData": [statement.unit],
+        "description": f"Records of {statement.n_sites} site(s); they stayed there.",
+        **({"governance": {"owners": owners}} if owners else {}),
+    }
     return {
         "modelParameters": {
             "approach": {"type": "supervised"},
             "task": "regression" if schema.classes is None else "classification",
             "architectureFamily": "decision trees",
             "modelArchitecture": type(model).__name__,
-            "datasets": [_dataset(model)],
+            "datasets": [dataset],
             "inputs": [{"format": f"{g.feature}: {column_words(g)}"} for g in schema.grids],
             "outputs": [{"format": outcome_words(schema)}],
         },
@@ -262,7 +271,7 @@ def _model_card(model: Any) -> dict[str, Any]:
             ]
         },
         "considerations": {
-            **({"useCases": [use]} if use else {}),
+            **({"useCases": [about.intended_use]} if about.intended_use else {}),
             "technicalLimitations": list(statement.caveats),
             "ethicalConsiderations": [
                 {"name": f"not protected: {line}", "mitigationStrategy": "none by this model"}
@@ -273,20 +282,6 @@ def _model_card(model: Any) -> dict[str, Any]:
         "properties": [
             {"name": f"hedgerow:{name}", "value": value} for name, value in facts_of(model).items()
         ],
-    }
-
-
-def _dataset(model: Any) -> dict[str, Any]:
-    about = model.privacy_.about
-    names = [curator.name for curator in about.curators] if about else []
-    owners = [{"organization": {"name": name}} for name in names]
-    return {
-        "type": "dataset",
-        "name": "training records",
-        "classification": "not part of this model",
-        "sensitiveData": [model.privacy_.unit],
-        "description": f"Records of {model.privacy_.n_sites} site(s); they stayed there.",
-        **({"governance": {"owners": owners}} if owners else {}),
     }
 
 

@@ -44,8 +44,8 @@ HIGHEST_POWER = 700.0
 
 
 def to_sql(model: PlainModel) -> str:
-    steps = [*_clean_columns(model), *_sums(model), _apply_link(model, len(_steps_of(model)))]
-    return "\n".join([*_head(model), "WITH " + ",\n".join(steps[:-1]), steps[-1] + ";"]) + "\n"
+    *steps, last = *_clean_columns(model), *_sums(model), _apply_link(model, len(_steps_of(model)))
+    return "\n".join([*_head(model), "WITH " + ",\n".join(steps), f"{last};"]) + "\n"
 
 
 def _head(model: PlainModel) -> list[str]:
@@ -310,13 +310,12 @@ def _ranges(grid: Grid, column: str, cells: int) -> list[str]:
     codes = category_set(grid, cells)
     firsts = [code for code in codes if not cells << 1 >> code & 1]
     lasts = [code for code in codes if not cells >> (code + 1) & 1]
-    return [_range(grid, column, a, b) for a, b in zip(firsts, lasts, strict=True)]
-
-
-def _range(grid: Grid, column: str, first: int, last: int) -> str:
-    above = [f"{column} >= {_bound(grid.edges[first - 1])}"] if first else []
-    below = [f"{column} < {_bound(grid.edges[last])}"] if last < len(grid.edges) else []
-    return " AND ".join(above + below) or f"{column} IS NOT NULL"
+    conditions = []
+    for first, last in zip(firsts, lasts, strict=True):
+        ends = [f"{column} >= {_bound(grid.edges[first - 1])}"] if first else []
+        ends += [f"{column} < {_bound(grid.edges[last])}"] if last < len(grid.edges) else []
+        conditions.append(" AND ".join(ends) or f"{column} IS NOT NULL")
+    return conditions
 
 
 def _memberships(grid: Grid, column: str, cells: int) -> list[str]:

@@ -87,6 +87,10 @@ def _groups(curve: SurvivalCurve, outcome: Survival) -> Html:
     counts, times, last = curve.groups, [0.0, *curve.edges], curve.edges[-1]
     assert counts is not None
     chances, drawing = 1.0 - curve.chances(curve.group_scores(counts.cuts)), ""
+    # named by the noisy fraction of records with a lower score
+    below = np.interp(counts.cuts, curve.score_cuts, np.cumsum(curve.score_parts)[:-1])
+    names = [f"{100 * a:.0f}-{100 * b:.0f} %" for a, b in pairwise([0.0, *below, 1.0])]
+    names = [f"lowest risk ({names[0]})", *names[1:-1], f"highest risk ({names[-1]})"]
     for group, line in enumerate(chances):
         color = f"curve k{group}"
         drawing += _shape("polyline", color, times, [1.0, *line])
@@ -95,16 +99,9 @@ def _groups(curve: SurvivalCurve, outcome: Survival) -> Html:
         ):
             drawing += _shape("polyline", f"{color} faint", [time] * 2, ends, last)
             drawing += _shape("polyline", f"{color} spot", [time] * 2, [middle] * 2, last)
-    names, title = _group_names(curve, counts.cuts), "Groups of risk, predicted and observed"
     words = "; ".join(f"{n}: {s:.2f} at last" for n, s in zip(names, chances[:, -1], strict=True))
+    title = "Groups of risk, predicted and observed"
     return tag("div", legend(names), _figure(title, drawing, last, outcome, words))
-
-
-def _group_names(curve: SurvivalCurve, cuts: tuple[float, ...]) -> list[str]:
-    """Named by the noisy fraction of records with a lower score."""
-    below = np.interp(cuts, curve.score_cuts, np.cumsum(curve.score_parts)[:-1])
-    names = [f"{100 * a:.0f}-{100 * b:.0f} %" for a, b in pairwise([0.0, *below, 1.0])]
-    return [f"lowest risk ({names[0]})", *names[1:-1], f"highest risk ({names[-1]})"]
 
 
 def _shape(
@@ -162,15 +159,16 @@ def _calibration(curve: SurvivalCurve, outcome: Survival) -> Html:
 
 def _ratios(model: Readable) -> list[Html]:
     columns = [name for name, part in importances(model).items() if part > 0.0][:MOST_RATIOS]
-    rows = [(name, *_ratio(model, name)) for name in columns]
+    rows = []
+    for name in columns:
+        effect = feature_effect(model, name)
+        values, low, high = np.exp([part[:, 0] for part in (effect.values, *effect.band)])
+        parts = np.add.reduceat(model.model_.parts[model.schema_.index(name)], effect.cells)
+        common = np.flatnonzero(parts >= LEAST_PART * parts.mean())
+        numbers = (
+            f"{values[k]:.2f} ({low[k]:.2f} to {high[k]:.2f}): {effect.words[k]}"
+            for k in common[np.argsort(values[common])[[0, -1]]]
+        )
+        rows.append((name, *numbers))
     ratios = table(["Column", "Lowest odds", "Highest odds"], rows, "Odds ratios")
     return [tag("h3", "Odds ratios"), tag("p", RATIOS), ratios] if rows else []
-
-
-def _ratio(model: Readable, name: str) -> list[str]:
-    effect = feature_effect(model, name)
-    values, low, high = np.exp([part[:, 0] for part in (effect.values, *effect.band)])
-    parts = np.add.reduceat(model.model_.parts[model.schema_.index(name)], effect.cells)
-    common = np.flatnonzero(parts >= LEAST_PART * parts.mean())
-    ends = common[np.argsort(values[common])[[0, -1]]]
-    return [f"{values[k]:.2f} ({low[k]:.2f} to {high[k]:.2f}): {effect.words[k]}" for k in ends]

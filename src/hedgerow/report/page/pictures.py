@@ -175,22 +175,20 @@ def _axis(effect: FeatureEffect, grid: Grid) -> str:
     if grid.kind is not ColumnKind.NUMERIC:
         return _categories(effect, n_bins)
     first, last = _number(grid.low, grid), _number(grid.high, grid)
-    label_spans = {first: (0.0, _room(first)), last: (1.0 - _room(last), 1.0)}
+    room = {words: (len(words) + 1) / ROOM_FOR_NAMES for words in (first, last)}
+    label_spans = {first: (0.0, room[first]), last: (1.0 - room[last], 1.0)}
     between = list[tuple[float, str]]()
     for k in (round(n_bins * part) for part in TICKS if n_bins > 1):
-        words = _number(grid.edges[effect.cells[k] - 1], grid)
-        left, right = k / n_bins - _room(words) / 2.0, k / n_bins + _room(words) / 2.0
-        is_free = all(right < begin or end < left for begin, end in label_spans.values())
+        words, place = _number(grid.edges[effect.cells[k] - 1], grid), k / n_bins
+        half = (len(words) + 1) / ROOM_FOR_NAMES / 2.0
+        is_free = all(
+            place + half < begin or end < place - half for begin, end in label_spans.values()
+        )
         if is_free and words not in label_spans:
-            label_spans[words] = (left, right)
-            between.append((k / n_bins, words))
+            label_spans[words] = (place - half, place + half)
+            between.append((place, words))
     inner = "".join(_tick(place, words, "middle") for place, words in sorted(between))
     return _tick(0.0, first, "start") + inner + _tick(1.0, last, "end")
-
-
-def _room(words: str) -> float:
-    """The fraction of a picture's width that words and a gap beside them take."""
-    return (len(words) + 1) / ROOM_FOR_NAMES
 
 
 def _number(value: float, grid: Grid) -> str:
