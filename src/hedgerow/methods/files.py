@@ -83,8 +83,8 @@ def rows_of_sites(
     names = [*schema.columns, *outcome, *([person] if person else [])]
     tables = [np.concatenate(list(_parts(source, names, 65_536))) for source in sources]
     columns = len(schema.columns)
-    labeled = [has_label(table[:, columns], schema.label_grids[0]) for table in tables]
-    tables = [table[keep] for table, keep in zip(tables, labeled, strict=True)]
+    label_masks = [has_label(table[:, columns], schema.label_grids[0]) for table in tables]
+    tables = [table[keep] for table, keep in zip(tables, label_masks, strict=True)]
     rows = np.concatenate(tables)
     whose: dict[str, Any] = {"person": rows[:, -1]} if person else {}
     if len(tables) > 1:

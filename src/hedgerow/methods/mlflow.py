@@ -62,7 +62,7 @@ def save_model(model: Any, path: str | Path, mlflow_model: Any = None, **more: A
 def log_model(model: Any, name: str = "model", **more: Any) -> Any:
     """Log a fitted model to the active run, with its privacy statement as tags of the run."""
     mlflow = _package("mlflow")
-    logged = mlflow.models.Model.log(
+    model_info = mlflow.models.Model.log(
         artifact_path=None,
         name=name,
         flavor=sys.modules[__name__],
@@ -71,7 +71,7 @@ def log_model(model: Any, name: str = "model", **more: Any) -> Any:
         **more,
     )
     mlflow.set_tags(tags_of(model))
-    return logged
+    return model_info
 
 
 def load_model(model_uri: str) -> Any:
@@ -127,9 +127,9 @@ class PyfuncModel:
         if classes is None:
             return pandas.DataFrame({PREDICTION: self.model.predict(rows)})
         outputs = self.model.predict_proba(rows)
-        named = [classes[k] for k in outputs.argmax(axis=1)]
+        class_names = [classes[k] for k in outputs.argmax(axis=1)]
         columns = {probability_name(name): outputs[:, k] for k, name in enumerate(classes)}
-        return pandas.DataFrame({PREDICTION: named, **columns})
+        return pandas.DataFrame({PREDICTION: class_names, **columns})
 
 
 def _load_pyfunc(path: str) -> PyfuncModel:

@@ -47,13 +47,13 @@ class Departure:
 
     def __str__(self) -> str:
         switches = ", ".join(f"{name}={value!r}" for name, value in (self.published or {}).items())
-        said = {
+        reasons = {
             "off here: ": switches,
             "as published: ": ", ".join(self.published_as),
             "unsound: ": self.unsound,
             "": self.reason,
         }
-        return f"{self.words} ({next(kind + text for kind, text in said.items() if text)})"
+        return f"{self.words} ({next(kind + text for kind, text in reasons.items() if text)})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,10 +84,10 @@ LABEL_KINDS = "biufUO"
 
 
 def write_model(path: str | Path, estimator: Any) -> None:
-    evaluation, signed = kept_evaluation(estimator), getattr(estimator, "signed_", None)
+    evaluation, signatures = kept_evaluation(estimator), getattr(estimator, "signed_", None)
     evaluation_content = None if evaluation is None else evaluation.to_dict()
     content = model_content(estimator)
-    model_file.write(path, content, signed=signed, evaluation=evaluation_content)
+    model_file.write(path, content, signed=signatures, evaluation=evaluation_content)
 
 
 def model_content(estimator: Any) -> dict[str, Any]:

@@ -237,7 +237,7 @@ def contributions(model: Readable, codes: Codes) -> Contributions:
     behind the prediction, except for models that clip their score after every tree.
     """
     parts, schema = parts_of_model(model), model.schema_
-    pairs, many = tuple(one.columns for one in parts.surfaces), len(schema.features)
+    pairs, many = tuple(surface.columns for surface in parts.surfaces), len(schema.features)
     values = np.zeros((codes.shape[1], many + len(pairs), model.model_.score.outputs))
     base = parts.base.copy()
     for curve in parts.curves:
@@ -334,9 +334,10 @@ def _moves(model: Readable, parts: Parts, n_terms: int) -> Iterator[FloatArray]:
         moves = np.zeros((table.shape[1], n_terms))
         moves[:, curve.feature] = (np.abs(slope) * np.array(noise).T).sum(axis=0)
         yield moves
-    for k, one in enumerate(parts.surfaces, len(model.schema_.features)):
+    for k, surface in enumerate(parts.surfaces, len(model.schema_.features)):
         moves = np.zeros((1, n_terms))
-        moves[0, k] = 2.0 * np.einsum("a,b,abo->", *one.weights, np.abs(one.table) * one.deviations)
+        sizes = np.abs(surface.table) * surface.deviations
+        moves[0, k] = 2.0 * np.einsum("a,b,abo->", *surface.weights, sizes)
         yield moves
     for tree in parts.trees:
         if tree.deviations is not None:

@@ -136,7 +136,7 @@ def _explain_scores(model: Deciding, X: Any) -> list[str]:
         because = ", ".join(reasons) or "no column moved the score"
         head = _prediction_words(model, prediction, usual)
         name = (model.schema_.classes or ("",) * len(prediction))[int(np.argmax(prediction))]
-        unit = unit_words(model, "Numbers in brackets", name)
+        unit = number_words(model, "Numbers in brackets", name)
         sentences.append(f"{head}, because of {because}. {unit}")
     return sentences
 
@@ -166,7 +166,7 @@ def _prediction_words(model: Deciding, prediction: FloatArray, usual: FloatArray
     return f"{probability} (an average record: {usual[best]:.0%})"
 
 
-def unit_words(model: Readable, subject: str, name: str) -> str:
+def number_words(model: Readable, subject: str, name: str) -> str:
     """What the numbers of an explanation are added to; `name` is that of the class."""
     if model.model_.survival is not None:
         return f"{subject} are added to the log-odds of an event by any time."

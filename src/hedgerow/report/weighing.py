@@ -142,7 +142,7 @@ def parts_of_model(model: Readable) -> Parts:
     )
     shrunk = scale if model.model_.output is Output.MEAN else 1.0  # there the base is a vote too
     base = shrunk * np.asarray(score.base, np.float64)
-    return Parts(base, score.curves, trees, [one for one in surfaces if one])
+    return Parts(base, score.curves, trees, [surface for surface in surfaces if surface])
 
 
 def surfaces_of(model: Readable) -> list[Surface | None]:

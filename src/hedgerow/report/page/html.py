@@ -7,30 +7,11 @@ from html import escape
 
 from hedgerow.schema.visible import visible_lines
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-"""Nothing may be fetched from anywhere."""
-
 
 class Html(str):
     """Text that is already HTML."""
 
     __slots__ = ()
-
-
-def html_document(title: str, style: str, *body: Html, policy: str = POLICY) -> str:
-    """A whole page in one file."""
-    return join_html(
-        [
-            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
-            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-            Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
-            Html('<link rel="icon" href="data:,">'),
-            tag("title", f"{title} · hedgerow"),
-            Html(f"<style>{style}</style></head><body>"),
-            *body,
-            Html("</body></html>\n"),
-        ]
-    )
 
 
 def picture(inner: str, box: str, label: str, **more: str) -> Html:

@@ -18,11 +18,11 @@ from hedgerow.report.exports.export import write_file
 from hedgerow.report.importances import mean_of_curve
 from hedgerow.report.page import sections
 from hedgerow.report.page.data import in_page_digits, script_data, trees_that_fit
-from hedgerow.report.page.html import POLICY, Html, html_document, tag
+from hedgerow.report.page.html import Html, join_html, tag
 from hedgerow.report.page.over_time import script_survival, survival_section
 from hedgerow.report.page.pictures import effect_figures, importance_bars, surface_figures
 from hedgerow.report.plain import PlainModel, plain
-from hedgerow.report.text import leaf_sentences, unit_words
+from hedgerow.report.text import leaf_sentences, number_words
 from hedgerow.report.view import is_one_tree, leaf_of
 from hedgerow.report.weighing import Readable, have_all_leaves
 
@@ -32,6 +32,26 @@ LOGO = Html(
     '<circle cx="6.5" cy="7" r="2.6"/><circle cx="17.5" cy="5" r="2.6"/>'
     '<circle cx="12" cy="5" r="2.6"/></g></svg>'
 )
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+"""Nothing may be fetched from anywhere."""
+
+
+def html_document(title: str, style: str, *body: Html, policy: str = POLICY) -> str:
+    """A whole page in one file."""
+    return join_html(
+        [
+            Html('<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+            Html('<link rel="icon" href="data:,">'),
+            tag("title", f"{title} · hedgerow"),
+            Html(f"<style>{style}</style></head><body>"),
+            *body,
+            Html("</body></html>\n"),
+        ]
+    )
 
 
 class Reportable(Readable, Protocol):
@@ -219,7 +239,7 @@ def _data(model: Reportable, form: PlainModel) -> dict[str, Any]:
         "curve_means": [mean_of_curve(model, curve).tolist() for curve in curves],
         "rows": rows,
         "leaves": _leaves(model) if is_one_tree(model) else None,
-        "unit": unit_words(model, "Numbers", "the class that is named"),
+        "unit": number_words(model, "Numbers", "the class that is named"),
         "survival": script_survival(model),
     }
 

@@ -343,14 +343,14 @@ def evaluation(
     if result is None:
         words = NOT_EVALUATED + how_to_evaluate(statement)
         return section("evaluation", title, tag("p", words))
-    groups, paid = result.parts[0], result.privacy_
+    groups, payment = result.parts[0], result.privacy_
     words = (
         f"Measured by one private query over records that were given for it. They paid for it: "
-        f"{paid.summary}; {paid.unit}. Intervals hold {result.confidence:.0%} of the "
+        f"{payment.summary}; {payment.unit}. Intervals hold {result.confidence:.0%} of the "
         "time and count both, that records are a sample and the noise."
     )
-    note = paid.caveats[0]  # how this cost and that of the model combine; see `evaluate`
-    who_paid = IN_THE_RUN if paid.held_out else f"{note[0].upper()}{note[1:]}"
+    note = payment.caveats[0]  # how this cost and that of the model combine; see `evaluate`
+    who_paid = IN_THE_RUN if payment.held_out else f"{note[0].upper()}{note[1:]}"
     parts = [tag("p", words), tag("p", who_paid, class_="small")]
     parts += [_group(group_measures, len(groups) > 1, classes or ()) for group_measures in groups]
     return section("evaluation", title, *parts)

@@ -9,8 +9,8 @@ from pathlib import Path
 from hedgerow.report.evaluation import kept_evaluation
 from hedgerow.report.exports.export import write_file
 from hedgerow.report.page import sections
-from hedgerow.report.page.html import Html, bullet_list, html_document, picture, table, tag
-from hedgerow.report.page.page import Reportable, title_of
+from hedgerow.report.page.html import Html, bullet_list, picture, table, tag
+from hedgerow.report.page.page import Reportable, html_document, title_of
 from hedgerow.report.plain import PlainModel, plain
 from hedgerow.schema.features import Mark, Numeric
 from hedgerow.schema.schema import Schema
@@ -33,10 +33,10 @@ def qr_code(text: str) -> Modules:
     content = text.encode()
     if len(content) > LONGEST:
         raise ValueError(f"a QR code of version 5 holds {LONGEST} bytes, not {len(content)}")
-    fixed = _fixed_modules()
+    fixed_modules = _fixed_modules()
     bits = (bool(word >> k & 1) for word in _codewords(content) for k in range(7, -1, -1))
-    modules = [[fixed.get((y, x), False) for x in range(SIDE)] for y in range(SIDE)]
-    for y, x in _places(fixed):
+    modules = [[fixed_modules.get((y, x), False) for x in range(SIDE)] for y in range(SIDE)]
+    for y, x in _places(fixed_modules):
         modules[y][x] = next(bits, False) ^ ((y + x) % 2 == 0)
     return modules
 
@@ -82,34 +82,34 @@ def _checks(block: bytes) -> list[int]:
 
 def _fixed_modules() -> dict[tuple[int, int], bool]:
     """Finders with their margin, the alignment mark, timing lines, the format twice."""
-    fixed = {}
+    fixed_modules = {}
     for cy, cx in _FINDERS:
         for y in range(cy - 4, cy + 5):
             for x in range(cx - 4, cx + 5):
                 if 0 <= y < SIDE and 0 <= x < SIDE:
-                    fixed[y, x] = max(abs(y - cy), abs(x - cx)) not in (2, 4)
+                    fixed_modules[y, x] = max(abs(y - cy), abs(x - cx)) not in (2, 4)
     for k in range(8, SIDE - 8):
-        fixed[6, k] = fixed[k, 6] = k % 2 == 0
+        fixed_modules[6, k] = fixed_modules[k, 6] = k % 2 == 0
     cy, cx = _ALIGNMENT
     for y in range(cy - 2, cy + 3):
         for x in range(cx - 2, cx + 3):
-            fixed[y, x] = max(abs(y - cy), abs(x - cx)) != 1
+            fixed_modules[y, x] = max(abs(y - cy), abs(x - cx)) != 1
     down = [*range(6), 7, 8, *range(SIDE - 7, SIDE)]
     across = [*range(SIDE - 1, SIDE - 9, -1), 7, *range(5, -1, -1)]
     for k in range(15):
         bit = bool(_FORMAT >> k & 1)
-        fixed[down[k], 8] = fixed[8, across[k]] = bit
-    fixed[SIDE - 8, 8] = True
-    return fixed
+        fixed_modules[down[k], 8] = fixed_modules[8, across[k]] = bit
+    fixed_modules[SIDE - 8, 8] = True
+    return fixed_modules
 
 
-def _places(fixed: dict[tuple[int, int], bool]) -> Iterator[tuple[int, int]]:
+def _places(fixed_modules: dict[tuple[int, int], bool]) -> Iterator[tuple[int, int]]:
     """Free modules, two columns at a time, upwards and downwards from the right."""
     columns = [x for x in range(SIDE - 1, 0, -2) if x > 6] + [5, 3, 1]
     for turn, right in enumerate(columns):
         rows = range(SIDE) if turn % 2 else range(SIDE - 1, -1, -1)
         for y in rows:
-            yield from ((y, x) for x in (right, right - 1) if (y, x) not in fixed)
+            yield from ((y, x) for x in (right, right - 1) if (y, x) not in fixed_modules)
 
 
 MOST_COLUMNS = 8
@@ -205,8 +205,8 @@ def _picture(text: str) -> Html:
 def _this_study(model: Reportable) -> Html:
     statement = model.privacy_
     spent = statement.spent_fraction
-    used = "no noise was added" if spent is None else f"{spent:.1%} of it was used"
-    words = tag("p", statement.summary, class_="big"), tag("p", f"{statement.unit}; {used}.")
+    use_words = "no noise was added" if spent is None else f"{spent:.1%} of it was used"
+    words = tag("p", statement.summary, class_="big"), tag("p", f"{statement.unit}; {use_words}.")
     meaning = tag("p", *(f"{line} " for line in sections.meaning_lines(statement)[1:2]))
     return tag("section", tag("h2", "This study"), tag("div", *words, class_="box"), meaning)
 
@@ -268,8 +268,8 @@ def _evaluation_section(model: Reportable, form: PlainModel, context: Context) -
         for name, m in list(group.measures.items() if group else ())[:6]:
             title = sections.measure_title(name, form.classes or ())
             rows.append((title, f"{m.value:.3f} ({sections.interval_words(m)})"))
-        who = "held-out records" if result.privacy_.held_out else "the records it was given"
-        rows.append(("paid by", f"{who}: {result.privacy_.summary}"))
+        payers = "held-out records" if result.privacy_.held_out else "the records it was given"
+        rows.append(("paid by", f"{payers}: {result.privacy_.summary}"))
     return tag("section", tag("h2", "What was tested"), table(["What", "Result"], rows, "Tests"))
 
 
