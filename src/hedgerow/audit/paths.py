@@ -185,8 +185,8 @@ def compare_neighbors(
         if federation.study.dp_model is not DPModel.NONE
     ]
     problems = [problem for verdict in verdicts for problem in verdict.problems]
-    *in_training, in_evaluation = (verdict.payment > 0 for verdict in verdicts)
-    if holds_out and any(in_training) and in_evaluation:
+    in_parts = [verdict.payment > 0 for verdict in verdicts]
+    if holds_out and any(in_parts[:-1]) and in_parts[-1]:
         problems.append("a record was trained on and evaluated")
     for federation, rows in zip(run.servers, run.site_rows, strict=True):
         problems += _label_problems(federation.study, rows)
