@@ -169,8 +169,8 @@ class SmoothedBoost(Method):
         grids = Grids(schema, (yield from private_bins.bins_by_count(schema, record_count)))
         if not grids.active:  # only class shares can be learned
             spent = root_counts.spent + private_bins.BINS_FRACTION
-            binned = replace(first_round, spent=spent)
-            return (yield from shares_or_mean(binned, schema, noise_model))
+            after_bins = replace(first_round, spent=spent)
+            return (yield from shares_or_mean(after_bins, schema, noise_model))
         plan, strength = self._batches(schema), signal_to_noise(record_count, len(schema.grids))
         part, of_surfaces = for_trees(strength, n_classes), Fraction(0)
         if not noise_model.is_pure and plan.fits(noise_model):
@@ -191,7 +191,7 @@ class SmoothedBoost(Method):
         score, noise_of_trees = effects.start(grids, stacking), list[FloatArray]()
         of_curves = effects.noise(grids, stacking)
         if of_surfaces:
-            learned = yield from surfaces.learn_surfaces(
+            surface_model = yield from surfaces.learn_surfaces(
                 effects,
                 stacking,
                 grids,
@@ -199,8 +199,9 @@ class SmoothedBoost(Method):
                 noise_model.n_sites > 1,
                 surfaces.Slope.of_classes(effects, strength),
             )
-            score, noise_of_trees = learned.score(), [tree.deviations for tree in learned.trees]
-            of_curves = learned.curve_noise()
+            score = surface_model.score()
+            noise_of_trees = [tree.deviations for tree in surface_model.trees]
+            of_curves = surface_model.curve_noise()
         if of_trees and of_surfaces < 1:
             if not of_surfaces:
                 plan = replace(plan, before=plan.before - sum(surfaces.SHARED_DESCENT_ROUNDS[0]))

@@ -390,11 +390,11 @@ class RegressionBoost(Method):
         def with_trees(before: Size, plan: BatchPlan) -> Size:
             return before + plan.largest(trees, self._look(scale), RESIDUAL_ROUNDS)
 
-        guided = with_trees(self._before_guided(schema), self._batches(schema, is_guided=True))
+        alone = with_trees(self._before_guided(schema), self._batches(schema, is_guided=True))
         by_tables = with_trees(self._before_trees(schema), self._batches(schema))
         if self.trees_per_round is None:  # there are trees alone if a study allows few rounds
-            by_tables = replace(by_tables, fewest_rounds=guided.fewest_rounds)
-        return forest.GuidedForest(max_depth=self.max_depth).largest(schema) | guided | by_tables
+            by_tables = replace(by_tables, fewest_rounds=alone.fewest_rounds)
+        return forest.GuidedForest(max_depth=self.max_depth).largest(schema) | alone | by_tables
 
     def _before_guided(self, schema: Schema) -> Size:
         """The rounds before the first tree, including one for the residuals."""
@@ -452,20 +452,20 @@ class RegressionBoost(Method):
         grids = Grids(schema, (yield from private_bins.bins_by_count(schema, count)))
         spent = first_round.spent + private_bins.BINS_FRACTION
         if not grids.active:
-            binned = replace(first_round, spent=spent)
-            return (yield from self._forest(binned, schema, noise_model, rng))
+            after_bins = replace(first_round, spent=spent)
+            return (yield from self._forest(after_bins, schema, noise_model, rng))
         more_pairs = first_round.signal >= MORE_PAIRS_FROM
-        learned = yield from learn_tables(count, stage, grids, PAIRED_COLUMNS[more_pairs], rng)
+        tables = yield from learn_tables(count, stage, grids, PAIRED_COLUMNS[more_pairs], rng)
         if first_round.rounds == 1:  # what was not asked again leaves rounds for trees
             plan = replace(plan, before=plan.before - initial_rounds(schema) + 1)
-        rounds = stage.tree_rounds(plan.sizes(noise_model), 1 - spent - learned.spent)
+        rounds = stage.tree_rounds(plan.sizes(noise_model), 1 - spent - tables.spent)
         depth = self.max_depth or depth_by_noise(count, rounds.fraction / sum(rounds.sizes))
-        splitting = GainSampledTrees(grids, drawable_columns(learned.effects), IN_CLIPS, depth)
+        splitting = GainSampledTrees(grids, drawable_columns(tables.effects), IN_CLIPS, depth)
         score, trees = yield from boost(
-            rounds, splitting, stage.update, learned.model, rng, stage.look
+            rounds, splitting, stage.update, tables.model, rng, stage.look
         )
-        noise = ScoreNoise.of([*learned.of_tables, *trees], learned.of_curves)
-        parts = learned.effects.parts(grids)
+        noise = ScoreNoise.of([*tables.of_tables, *trees], tables.of_curves)
+        parts = tables.effects.parts(grids)
         return TrainingResult(Model(score, Output.VALUE, parts=parts, noise=noise))
 
     def _forest(
@@ -590,7 +590,8 @@ def clipped_residuals(sizes: FloatArray, rows: FloatArray, width: float) -> Resi
 
 def class_cuts(target: TargetShape) -> tuple[float, ...]:
     """Cuts of the target into classes of equal noisy mass; each has at least one cell."""
-    places = np.searchsorted(target.below, np.arange(1, TARGET_CLASSES) / TARGET_CLASSES)
+    below = np.cumsum(target.weights) / target.weights.sum()  # rows at or below each cell
+    places = np.searchsorted(below, np.arange(1, TARGET_CLASSES) / TARGET_CLASSES)
     places = np.maximum(places, 1)
     half = (target.middles[1] - target.middles[0]) / 2.0
     return tuple(float(v) for v in np.unique(target.middles[places] - half))

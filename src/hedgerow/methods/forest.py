@@ -315,8 +315,8 @@ def _best_of(
         feature_index, at = _draw(level, chances, rng)
         first, last = level.first[nodes, feature_index], level.last[nodes, feature_index]
         start = below[feature_index, first]
-        sent = (below[feature_index, at + 1] - start) / (below[feature_index, last + 1] - start)
-        left_masses = level.totals * sent  # of each class, the part below the cut at the root
+        parts = (below[feature_index, at + 1] - start) / (below[feature_index, last + 1] - start)
+        left_masses = level.totals * parts  # of each class, the part below the cut at the root
         gain = np.where(
             chances[:, -1] > 0.0, _purity(left_masses) + _purity(level.totals - left_masses), -1.0
         )

@@ -417,8 +417,8 @@ class PrivateSurvivalModel(PrivateEstimator):
 
     def _given_schema(self, X: Any, y: Any) -> Schema:
         schema, end = super()._given_schema(X, y), float(np.abs(y).max())
-        drafted = Survival("time", "event", end, mark=Mark())
-        return schema if self.schema is not None else replace(schema, target=drafted)
+        draft = Survival("time", "event", end, mark=Mark())
+        return schema if self.schema is not None else replace(schema, target=draft)
 
     @property
     def curve_(self) -> SurvivalCurve:

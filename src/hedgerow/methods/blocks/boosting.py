@@ -203,9 +203,9 @@ class BatchPlan:
             return trees(self.trees_per_round) * batches + between * min(times, batches)
         alone = trees(1) * self.n_estimators + between * min(times, self.n_estimators)
         most = max(MOST_ROUNDS - self.before, self._fewest)
-        shared = trees(self._most_trees).beside(between)
+        together = trees(self._most_trees).beside(between)
         rounds = min(most, self.n_estimators)
-        return replace(alone | shared, rounds=rounds, fewest_rounds=self._fewest)
+        return replace(alone | together, rounds=rounds, fewest_rounds=self._fewest)
 
 
 def ask_leaves(trees: tuple[Tree, ...], batch: Batch) -> Flow[tuple[list[NoisyTree], Answer]]:
@@ -326,6 +326,6 @@ class GainSampledTrees:
     def tests_of_a_tree(self, rng: Rng) -> tuple[list[int], list[Split]]:
         """Random tests of distinct features, as long as there are enough, and their places."""
         width = min(self.depth, len(self.drawables))
-        drawn = rng.choice(len(self.drawables), width, replace=False, p=self.memory.chances)
-        places = [int(drawn[level % width]) for level in range(self.depth)]
+        columns = rng.choice(len(self.drawables), width, replace=False, p=self.memory.chances)
+        places = [int(columns[level % width]) for level in range(self.depth)]
         return places, [cut_by_mass(self.grids, self.drawables[place], rng) for place in places]

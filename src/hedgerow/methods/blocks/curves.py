@@ -245,19 +245,19 @@ def likeliest(
     slope: FloatArray,
     spread: FloatArray,
     unit: FloatArray,
-    tried: Sequence[float] = STRENGTHS,
+    candidates: Sequence[float] = STRENGTHS,
 ) -> FloatArray:
     """The covariance k^2 U, over strengths k and families U, with the largest likelihood.
 
     The residual is N(0, k^2 H U H + diag(spread)) with H = diag(slope).
     """
-    strengths = np.array(tried)
+    strengths = np.array(candidates)
     signal = slope[:, None] * unit * slope  # (l, B, B)
-    bordered = np.zeros((len(strengths), len(unit), *(len(residual) + 1,) * 2))
-    bordered[..., :-1, :-1] = strengths[:, None, None, None] ** 2 * signal + np.diag(spread)
-    bordered[..., -1, :-1] = residual  # the last row of the factor becomes the whitened residual
-    bordered[..., -1, -1] = 2.0 * residual @ residual / spread.min() + 1.0  # positive definite
-    lower = np.linalg.cholesky(bordered)  # (k, l, B + 1, B + 1)
+    matrices = np.zeros((len(strengths), len(unit), *(len(residual) + 1,) * 2))
+    matrices[..., :-1, :-1] = strengths[:, None, None, None] ** 2 * signal + np.diag(spread)
+    matrices[..., -1, :-1] = residual  # the last row of the factor becomes the whitened residual
+    matrices[..., -1, -1] = 2.0 * residual @ residual / spread.min() + 1.0  # positive definite
+    lower = np.linalg.cholesky(matrices)  # (k, l, B + 1, B + 1)
     white = lower[..., -1, :-1]
     log_det = np.log(np.diagonal(lower, axis1=-2, axis2=-1)[..., :-1]).sum(axis=-1)
     pull = PULL * np.log(strengths / USUAL_STRENGTH) ** 2
@@ -305,8 +305,8 @@ def stack(
         answer = yield from ask(SumQuery(EVERYONE, statistic, Whole(), fraction / ROUNDS))
         step, contraction, own = newton_step(statistic, answer)
         weights = canonical(weights - step)
-        bounded = slice(None, -1) if is_constant_free else slice(None)
-        weights[bounded] = np.clip(weights[bounded], LEAST_WEIGHT, MOST_WEIGHT)
+        places = slice(None, -1) if is_constant_free else slice(None)
+        weights[places] = np.clip(weights[places], LEAST_WEIGHT, MOST_WEIGHT)
         noise = contraction @ noise @ contraction.T + own
     spread = np.sqrt(np.maximum(np.diagonal(noise), 0.0))
     return Stacking(weights[:-1], float(weights[-1] * start.constant), canonical(spread[:-1]))

@@ -153,7 +153,8 @@ def _words(target: TrainingTarget, records: RecordCount) -> str:
         "the mean of the target" if target.shape is not None else "the shares of the classes"
     )
     count_words = f"About {records.number:.0f} records were counted, with noise"
-    hidden = f"Their number is below the noise, between 0 and about {records.at_most:.0f}"
+    at_most = max(records.number, 0.0) + COUNT_IS_SEEN * records.deviation
+    hidden = f"Their number is below the noise, between 0 and about {at_most:.0f}"
     return (
         f"too few records for this epsilon: the model is {constant_name} and "
         f"uses no column. {count_words if records.is_seen else hidden}; ask with a larger "

@@ -131,8 +131,8 @@ class SplitRules:
             noise = np.full(len(sets), variance)
             return sets, SideSums((left, whole.masses - left), (noise, noise + whole.variance))
         live = offer.grids.reachable(node.region, offer.features[position])
-        sent = sets[:, live].sum(axis=1)
-        sets = sets[(sent > 0) & (sent < live.sum())]
+        n_left = sets[:, live].sum(axis=1)
+        sets = sets[(n_left > 0) & (n_left < live.sum())]
         mine = left_masses(table[live], sets[:, live])
         return sets, SideSums.of(mine, table[live].sum(axis=0), sets[:, live], variance)
 

@@ -193,8 +193,8 @@ def orthonormal_functions(
     earlier, functions = [np.ones(len(values))], list[FloatArray]()
     for function in (values, *(rank**k for k in range(1, most + 1))):
         for _ in range(2):
-            for other in earlier:
-                function = function - (part @ (function * other)) * other
+            for previous in earlier:
+                function = function - (part @ (function * previous)) * previous
         size = float(np.sqrt(part @ function**2))
         if size > 1e-3 and len(functions) < most:
             earlier.append(function / size)
@@ -302,8 +302,8 @@ def _direction(effects: FeatureEffects, place: int) -> FloatArray:
     values, mass = effects.values[place], effects.masses[place]
     if values.shape[1] == 1:
         return values[:, 0]
-    weighted = np.sqrt(np.maximum(mass, 1e-9))[:, None] * values
-    return np.asarray(values @ np.linalg.svd(weighted, full_matrices=False)[2][0])
+    by_mass = np.sqrt(np.maximum(mass, 1e-9))[:, None] * values
+    return np.asarray(values @ np.linalg.svd(by_mass, full_matrices=False)[2][0])
 
 
 def _of_groups(grids: Grids, column: FeatureGroups, values: FloatArray, most: int) -> Curve:
@@ -355,8 +355,8 @@ def estimated_priors(terms: _Terms, descent: Descent, scale: float) -> FloatArra
         mean = float(energy[kind].mean()) if kind.any() else 0.0
         if mean > 0.0:
             ratio = energy[kind] / max(mean, 0.1 * noise)
-            bounded = np.clip(ratio, LEAST_PRIOR**2, MOST_PRIOR**2)
-            priors[kind] *= bounded ** (0.5 * PRIOR_POWER)
+            ratio = np.clip(ratio, LEAST_PRIOR**2, MOST_PRIOR**2)
+            priors[kind] *= ratio ** (0.5 * PRIOR_POWER)
     return priors
 
 

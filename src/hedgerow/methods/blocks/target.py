@@ -83,10 +83,6 @@ class RecordCount:
         """The number, at least 1, for divisions."""
         return max(self.number, 1.0)
 
-    @property
-    def at_most(self) -> float:
-        return max(self.number, 0.0) + COUNT_IS_SEEN * self.deviation
-
 
 def count_query(fraction: Fraction) -> SumQuery:
     return SumQuery(EVERYONE, Count(), Whole(), fraction)
@@ -120,11 +116,6 @@ class TargetShape:
     high: float
 
     @property
-    def below(self) -> FloatArray:
-        """Fraction of rows at or below each cell."""
-        return np.asarray(np.cumsum(self.weights) / self.weights.sum())
-
-    @property
     def is_seen(self) -> bool:
         """Whether any cell exceeded its noise."""
         return bool(np.ptp(self.weights) > 0.0)
@@ -141,8 +132,8 @@ def target_queries(target: Target, is_pure: bool, fraction: Fraction) -> list[Su
     """Counts of the target's cells, one query per width; `fraction` is for all of them."""
     widths = PURE_WIDTHS if is_pure else WIDTHS
     edges = [np.linspace(target.low, target.high, n + 1)[1:-1].tolist() for n in widths]
-    each = fraction / len(widths)
-    return [SumQuery(EVERYONE, Count(), TargetCells(tuple(inner)), each) for inner in edges]
+    part = fraction / len(widths)
+    return [SumQuery(EVERYONE, Count(), TargetCells(tuple(inner)), part) for inner in edges]
 
 
 def target_shape(
