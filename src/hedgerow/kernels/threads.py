@@ -32,7 +32,9 @@ _USED: ContextVar[tuple[ThreadPoolExecutor | None, int]] = ContextVar("threads",
 @contextmanager
 def using(n_jobs: int) -> Iterator[None]:
     """Sets the number of threads in this context; -1 is all processors, -2 all but one."""
-    count = n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs)
+    has_affinity = hasattr(os, "sched_getaffinity")
+    processors = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    count = n_jobs if n_jobs > 0 else max(1, processors + 1 + n_jobs)
     with ExitStack() as stack:
         if count > 1:
             pool = stack.enter_context(ThreadPoolExecutor(count, thread_name_prefix="hedgerow"))
@@ -60,7 +62,3 @@ def blocks(n: int, least: int = LEAST_BLOCK) -> list[slice]:
     n_blocks = max(1, min(count(), n // least))
     ends = [n * k // n_blocks for k in range(n_blocks + 1)]
     return [slice(lo, hi) for lo, hi in pairwise(ends)]
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -43,11 +43,21 @@ def write(path: str | Path, content: dict[str, Any], **beside: dict[str, Any] | 
     evaluation.
     """
     check_place(path)
-    target = Path(path)
-    text = _serialize(content, {name: entry for name, entry in beside.items() if entry is not None})
+    target, body = Path(path), _canonical_json(content)
+    others = {name: entry for name, entry in beside.items() if entry is not None}
+    head: dict[str, Any] = {
+        "format": MODEL_FORMAT,
+        "version": FORMAT_VERSION,
+        "release": __version__,
+    }
+    head |= {"digest": _file_digest(__version__, body)} | others
+    entries = {name: _canonical_json(entry) for name, entry in head.items()} | {"content": body}
+    # one line per entry, so that the content can be found without parsing it
+    names = (*FILE_ENTRIES, *others)
+    lines = b",\n".join(b'"%s":%s' % (name.encode(), entries[name]) for name in names)
     half = target.with_name(target.name + ".part")
     try:
-        half.write_bytes(text)
+        half.write_bytes(b"{\n" + lines + b"\n}\n")
         os.replace(half, target)
     except OSError as error:
         half.unlink(missing_ok=True)
@@ -69,16 +79,6 @@ def check_place(path: str | Path) -> None:
         raise ParameterError(
             f"{path} cannot be written, since it {state}; give the path of a file that may be."
         )
-
-
-def _serialize(content: dict[str, Any], beside: dict[str, Any]) -> bytes:
-    """One line per entry, so that the content can be found without parsing it."""
-    body = _canonical_json(content)
-    head = {"format": MODEL_FORMAT, "version": FORMAT_VERSION, "release": __version__}
-    entries = {name: _canonical_json(entry) for name, entry in (head | beside).items()}
-    entries |= {"digest": _canonical_json(_file_digest(__version__, body)), "content": body}
-    names = (*FILE_ENTRIES, *beside)
-    return b"{\n" + b",\n".join(b'"%s":%s' % (n.encode(), entries[n]) for n in names) + b"\n}\n"
 
 
 def _canonical_json(value: Any) -> bytes:

@@ -250,9 +250,14 @@ def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:
     place: dict[Split | None, int] = {test: i for i, test in enumerate(tests)} | {None: LEAF}
     return {
         "features": list(features.pop()) if trees else [],
-        "tests": [_test_to_dict(test) for test in tests],
+        "tests": [
+            {"feature": test.feature, "grid": test.grid, "left": hex(test.left)} for test in tests
+        ],
         "trees": [
-            {"nodes": [place[test] for test in tree.tests], "leaves": _plain(tree.values)}
+            {
+                "nodes": [place[test] for test in tree.tests],
+                "leaves": (tree.values[:, 0] if tree.n_outputs == 1 else tree.values).tolist(),
+            }
             for tree in trees
         ],
     }
@@ -261,31 +266,25 @@ def trees_to_dict(trees: Sequence[Tree]) -> dict[str, Any]:
 def trees_from_dict(data: Mapping[str, Any]) -> tuple[Tree, ...]:
     try:
         features = tuple(str(name) for name in data["features"])
-        tests = [_test_from_dict(test) for test in data["tests"]]
+        tests = [
+            Split(str(test["feature"]), str(test["grid"]), int(test["left"], 16))
+            for test in data["tests"]
+        ]
         nodes = [list(tree["nodes"]) for tree in data["trees"]]
         leaves = [list(tree["leaves"]) for tree in data["trees"]]
         if [tree_nodes.count(LEAF) for tree_nodes in nodes] != list(map(len, leaves)):
             raise ValueError("a tree has more or fewer leaves than values")
-        return _trees(features, tests, nodes, _read_leaves(leaves)) if nodes else ()
+        values = np.array(list(chain.from_iterable(leaves)), dtype=np.float64)
+        if values.ndim > 2:
+            raise ValueError("a leaf is neither a number nor a list of numbers")
+        values = values if values.ndim == 2 else values[:, None]
+        return _trees(features, tests, nodes, values) if nodes else ()
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ParameterError(
             f"not a tree: {error!r}. Expected 'features', 'tests' with 'feature', 'grid' and "
             "'left', and of each tree its 'nodes' in preorder, test numbers and -1 for a leaf, and "
             "the values of its 'leaves'."
         ) from error
-
-
-def _read_leaves(leaves: Sequence[Sequence[Any]]) -> FloatArray:
-    """(L, O) values of the leaves of all trees."""
-    values = np.array(list(chain.from_iterable(leaves)), dtype=np.float64)
-    if values.ndim > 2:
-        raise ValueError("a leaf is neither a number nor a list of numbers")
-    return values if values.ndim == 2 else values[:, None]
-
-
-def _plain(values: FloatArray) -> list[Any]:
-    plain_values: list[Any] = (values[:, 0] if values.shape[1] == 1 else values).tolist()
-    return plain_values
 
 
 def descend(nodes: Tree | PackedTrees, start: Int32, codes: Codes) -> Int32:
@@ -386,14 +385,6 @@ def levels(tree: Tree) -> Iterator[Int32]:
         yield nodes
         tests = nodes[tree.feature[nodes] >= 0]
         nodes = np.concatenate([tree.left[tests], tree.right[tests]])
-
-
-def _test_to_dict(test: Split) -> dict[str, str]:
-    return {"feature": test.feature, "grid": test.grid, "left": hex(test.left)}
-
-
-def _test_from_dict(test: Mapping[str, Any]) -> Split:
-    return Split(str(test["feature"]), str(test["grid"]), int(test["left"], 16))
 
 
 def _finite(value: FloatArray) -> FloatArray:

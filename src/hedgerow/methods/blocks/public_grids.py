@@ -84,9 +84,6 @@ def _powers_of_ten(low: float, high: float, n_steps: int) -> list[float]:
     steps = 10.0 ** -np.arange(2.0, 2.0 + min(n_steps, DECADES))
     if not low < 0.0 < high:
         return [float(low + (high - low) * step) for step in steps]
-    n_decades = DECADES // 2
-    return (
-        [0.0, *(low * steps[:n_decades]), *(high * steps[:n_decades])]
-        if n_steps >= n_decades
-        else []
-    )
+    if n_steps < DECADES // 2:
+        return []
+    return [0.0, *(low * steps[: DECADES // 2]), *(high * steps[: DECADES // 2])]
