@@ -264,7 +264,7 @@ class SitePart:
     noise: float = 0.0
     """Squared norms of their contribution and of the whole sum; variance of the first."""
     evidence: FloatArray = field(default_factory=lambda: np.zeros((2, 1 + len(RARE), len(SLOPES))))
-    """That counts are below zero, in cells and in totals over cells, by part and slope."""
+    """That counts are below zero, in cells and in totals over cells."""
 
     @property
     def words(self) -> str:
@@ -274,7 +274,7 @@ class SitePart:
 
 
 def evidence_below_zero(counts: FloatArray, parts: Sequence[NoisePart]) -> FloatArray:
-    """By part and slope, the logarithm of a supermartingale if counts are zero or more.
+    """By fraction of cells and slope, the log of a supermartingale if counts are zero or more.
 
     A cell is evidence by exp(slope x statistic) over its largest mean. The statistic is the square
     of a count below zero under Gaussian noise, which is symmetric and sub-Gaussian: a mean is at
@@ -326,14 +326,14 @@ def _rate(law: NoiseLaw) -> float:
 
 
 def _moment(slope: float, parts: Sequence[NoisePart]) -> float:
-    """E exp(slope x noise); infinite where a law has no such moment."""
+    """E exp(slope x noise); infinite where a law has no such moment, or a huge one."""
     log = 0.0
     for law, n, scale in parts:
         if slope / scale >= _rate(law):
             return math.inf
         weight = n / law.shares if isinstance(law, PolyaDifference) else n
         log += weight * _cumulant(_rate(law), slope / scale)
-    return math.exp(min(log, 700.0))
+    return math.exp(log) if log < 700.0 else math.inf
 
 
 @dataclass
