@@ -272,7 +272,7 @@ def work(dataset: str, learner: str, epsilon: float, n_sites: int, split: int) -
     positive = model.predict_proba(known.X.iloc[test])[:, 1]
     hit = known.y[test] == (known.schema.classes or ())[1]
     cost = {
-        "seconds": seconds,
+        "seconds": round(seconds, 2),
         "rounds": float(len(model.run_.rounds)),
         "bytes": float(model.run_.bytes_per_site),
     }

@@ -224,13 +224,12 @@ def on_mixture(
 ) -> Mapping[str, float]:
     drawn = mixture(n, p, rho, seed)
     if method in ("local", "centralised"):
-        return {**_nothing(), "accuracy": _without_privacy(drawn, depth, method == "local")}
+        return {"accuracy": _without_privacy(drawn, depth, method == "local"), "spent": 0.0}
     sites = WithoutBounds(drawn.sites) if method == AS_RELEASED else drawn.sites
-    return _scored(METHODS[method](depth, LEAST_ROWS), drawn, sites, epsilon, seed)
+    found = _scored(METHODS[method](depth, LEAST_ROWS), drawn, sites, epsilon, seed)
+    return {name: found[name] for name in ("accuracy", "spent")}
 
 
-def _nothing() -> dict[str, float]:
-    return {"accuracy": 0.0, "spent": 0.0, "saved": 0.0}
 
 
 def _without_privacy(drawn: Drawn, depth: int, local: bool) -> float:
