@@ -45,7 +45,6 @@ from studies.claims import (
     OURS,
     Claim,
     Lead,
-    by_place,
     clustered,
     lead,
     listed,
@@ -161,25 +160,6 @@ def over_epsilons(
     return found
 
 
-def _claim(
-    says: str,
-    where: str,
-    found: Mapping[str, Lead],
-    program: Mapping[str, Lead] | None = None,
-    verdicts: Mapping[str, str] | None = None,
-    slack: float = 0.0,
-) -> Claim:
-    """Verdicts are those of the leads, with what they may lack, if no others are given."""
-    judged = _not_below(found, slack) if verdicts is None else verdicts
-    numbers, theirs = listed(dict(found)), program or {}
-    return Claim(says, where, judged, numbers, leads=found, program=theirs, slack=slack)
-
-
-def _not_below(found: Mapping[str, Lead], margin: float) -> dict[str, str]:
-    """Verdicts on a loss of less than a margin."""
-    return {name: replace(gap, mean=gap.mean + margin).verdict for name, gap in found.items()}
-
-
 # ------------------------------------------------------------------ sections 6.2 and 6.3, Figure 2
 def _kinds(
     rows: Cells,
@@ -190,7 +170,7 @@ def _kinds(
     epsilons: Iterable[float] = tuple(WEIGHT_TABLES),
 ) -> Claim:
     program = authors.over_epsilons(DATASETS, first, second, epsilons)
-    return _claim(says, where, over_epsilons(rows, first, second, epsilons), program)
+    return Claim(says, where, over_epsilons(rows, first, second, epsilons), program=program)
 
 
 def _splits(rows: Cells) -> Iterator[Claim]:
@@ -235,7 +215,7 @@ def _updates(rows: Cells) -> Iterator[Claim]:
     }
     found = {kind: gap for kind, gap in found.items() if gap.n}
     says = f"Newton equals gradient steps or better ({CLOSE:g})"
-    yield _claim(says, "section 6.3, Table 3", found, slack=CLOSE)
+    yield Claim(says, "section 6.3, Table 3", found, slack=CLOSE)
     for epsilon in FEW:
         yield _kinds(
             rows,
@@ -266,7 +246,7 @@ def _sizes(rows: Cells) -> Iterator[Claim]:
     found = {name: gap for name, gap in peak.items() if gap.n}
     few, many = BEST_LOOKING
     says = f"Looking trees peak at {few} to {many}; random ones need {RANDOM_TREES}"
-    yield _claim(says, "section 6.2, Figure 2a", found)
+    yield Claim(says, "section 6.2, Figure 2a", found)
     found = {
         kind.replace("_", " "): gap
         for kind in SPLITS
@@ -274,7 +254,7 @@ def _sizes(rows: Cells) -> Iterator[Claim]:
     }
     says = f"Depth costs little: {DEEP} less {SHALLOW} levels (here: {A_LITTLE:g})"
     verdicts = {kind: gap.within(A_LITTLE) for kind, gap in found.items()}
-    yield _claim(says, "section 6.2, Figure 2b", found, verdicts=verdicts)
+    yield Claim(says, "section 6.2, Figure 2b", found, judged=verdicts)
 
 
 # ------------------------------------------------------------------------------------ section 6.4
@@ -287,13 +267,13 @@ def _candidates(rows: Cells) -> Iterator[Claim]:
         found = ahead(rows, USUAL, refined, placed(other), sets)
         program = authors.of_column(sets, "candidates", "candidates", "iterative_hessian", other)
         slack = CLOSE if other == "quantile" else 0.0
-        yield _claim(says, "section 6.4, Table 4", found, program, slack=slack)
+        yield Claim(says, "section 6.4, Table 4", found, program=program, slack=slack)
     worst = {
         other: gap
         for other in ("uniform", "log", "quantile")
         if (gap := _on("credit_default", rows, placed(other), refined)).n
     }
-    yield _claim("IH is the worst on Credit 2", "section 6.4, Table 4", worst)
+    yield Claim("IH is the worst on Credit 2", "section 6.4, Table 4", worst)
 
 
 def _on(data: str, rows: Cells, first: str, second: str, epsilon: float = USUAL) -> Lead:
@@ -307,12 +287,12 @@ def _bins(rows: Cells) -> Iterator[Claim]:
     few, many = few[shared], many[shared]
     gap = lead((many - many.mean()).abs() - (few - few.mean()).abs())
     says = f"Uniform candidates vary more with {MANY_BINS} bins than {BINS}"
-    yield _claim(says, "section 6.4, Figures 3c and 13", {"": gap} if gap.n else {})
+    yield Claim(says, "section 6.4, Figures 3c and 13", {"": gap} if gap.n else {})
     refined = placed("iterative_hessian", bins=MANY_BINS)
     gap = _on(FIGURE_SET, rows, refined, placed("iterative_hessian"))
     says = f"IH is robust: {MANY_BINS} less {BINS} bins (here: {A_LITTLE:g})"
     where, found = "section 6.4, Figure 3c", {"": gap} if gap.n else {}
-    yield _claim(says, where, found, verdicts={"": gap.within(A_LITTLE)})
+    yield Claim(says, where, found, judged={"": gap.within(A_LITTLE)})
 
 
 def _few_rounds(rows: Cells) -> Iterator[Claim]:
@@ -320,7 +300,7 @@ def _few_rounds(rows: Cells) -> Iterator[Claim]:
     program = authors.of_column(ONE_SET, "rounds", "rounds", FEW_ROUNDS, MANY_ROUNDS)
     found = ahead(rows, SMALL, few, many, ONE_SET)
     says = f"IH: {FEW_ROUNDS} rounds beat {MANY_ROUNDS} at epsilon {SMALL:g}"
-    yield _claim(says, "section 6.4, Figure 3a", found, program)
+    yield Claim(says, "section 6.4, Figure 3a", found, program=program)
 
 
 def _one_feature(rows: Cells) -> Iterator[Claim]:
@@ -328,7 +308,7 @@ def _one_feature(rows: Cells) -> Iterator[Claim]:
     program = authors.of_column(ONE_SET, "features", "features", 1, None)
     found = ahead(rows, USUAL, one, every, ONE_SET)
     says = f"With {FEW_TREES} trees, one feature a tree beats all"
-    yield _claim(says, "appendix A.3, Figures 10 and 11", found, program)
+    yield Claim(says, "appendix A.3, Figures 10 and 11", found, program=program)
 
 
 # --------------------------------------------------------------------------- sections 6.5 and 6.6
@@ -336,7 +316,7 @@ def _batches(rows: Cells) -> Iterator[Claim]:
     found = ahead(rows, SMALL, batched(BEST_BATCH), batched(NEWTON))
     program = authors.of_column(DATASETS, "batches", "batch", BEST_BATCH, NEWTON)
     says = f"At epsilon {SMALL:g} batches of {BEST_BATCH} trees beat Newton"
-    yield _claim(says, "section 6.5, Table 5", found, program)
+    yield Claim(says, "section 6.5, Table 5", found, program=program)
 
 
 def _whole_methods(rows: Cells) -> Iterator[Claim]:
@@ -347,12 +327,12 @@ def _whole_methods(rows: Cells) -> Iterator[Claim]:
 
     found = named_ahead(ONE_BATCH, "DP-TR Newton IH", FULL_TREES)
     says = f"{BATCHES_OF_TREES} rounds instead of {FULL_TREES} lose less than {CLOSE:g} (p=0.25)"
-    yield _claim(says, "section 6.6, Figure 5", found, slack=CLOSE)
+    yield Claim(says, "section 6.6, Figure 5", found, slack=CLOSE)
     found = named_ahead("DP-EBM Newton", "DP-EBM", RANKED_TREES)
     says = f"DP-EBM Newton equals DP-EBM with T a feature ({CLOSE:g})"
-    yield _claim(says, "section 6.6, Figure 5", found, slack=CLOSE)
+    yield Claim(says, "section 6.6, Figure 5", found, slack=CLOSE)
     found = named_ahead("DP-TR Newton", "DP-RF", FULL_TREES)
-    yield _claim("Boosting (DP-TR Newton) beats DP-RF", "section 6.6, Figure 5", found)
+    yield Claim("Boosting (DP-TR Newton) beats DP-RF", "section 6.6, Figure 5", found)
 
 
 def _ldp(cells: Cells) -> Claim:
@@ -365,7 +345,7 @@ def _ldp(cells: Cells) -> Claim:
     }
     found = {title: gap for title, gap in found.items() if gap.n}
     says = "LDP is far behind"
-    return _claim(says, "section 6.6, Figure 5", found)
+    return Claim(says, "section 6.6, Figure 5", found)
 
 
 def _megabyte(cells: Cells) -> Claim:
@@ -379,7 +359,7 @@ def _megabyte(cells: Cells) -> Claim:
     verdicts = {
         name: HOLDS if float(sent[name].max()) < MEGABYTE else FAILS for name in found
     }  # bytes scatter by a few ids alone
-    return _claim(says, "appendix B.2, Figure 20a", found, verdicts=verdicts)
+    return Claim(says, "appendix B.2, Figure 20a", found, judged=verdicts)
 
 
 def _enough_records(published: Cells) -> Claim:
@@ -393,13 +373,13 @@ def _enough_records(published: Cells) -> Claim:
         if n >= ENOUGH and (gap := lead(few - most)).n:
             found[f"{candidates.replace('_', ' ')}, n = {n:,}"] = gap
     says = f"{ENOUGH:,} records are enough (not {A_LITTLE:g} below {max(MADE_ROWS):,})"
-    return _claim(says, "appendix C, Figure 20b", found, slack=A_LITTLE)
+    return Claim(says, "appendix C, Figure 20b", found, slack=A_LITTLE)
 
 
 def _pulled(cells: Cells) -> Claim:
     """Not the paper's: what its remedy by batches is compared with here."""
     found = ahead(cells, SMALL, batched(NEWTON, SHRUNK), batched(BEST_BATCH))
-    return _claim(f"Shrunk leaves beat batches of {BEST_BATCH}", "not in the paper", found)
+    return Claim(f"Shrunk leaves beat batches of {BEST_BATCH}", "not in the paper", found)
 
 
 # ----------------------------------------------------------------------------------------- ranks
@@ -426,9 +406,8 @@ def _ranked(rows: Cells) -> Iterator[Claim]:
         yield Claim(
             f"{best} ranks first at epsilon {epsilon:g}",
             f"{ABSTRACT}; section 6.6, Table 6",
-            by_place({"": gap}),
-            f"{said}; paper {printed[best]:.2f}",
-            leads={"": gap},
+            {"": gap},
+            told=f"{said}; paper {printed[best]:.2f}",
         )
 
 
@@ -547,19 +526,18 @@ def agreement(published: Cells) -> Iterator[Claim]:
     yield Claim(
         f"Ours equals the authors' program ({CLOSE:g}, or {ERRORS:g} errors)",
         TABLES,
-        {"": verdict if cells else NOT_RUN},
-        f"{len(cells) - near} cells are further away; if both did the same, chance alone would put "
-        f"{sum(c.chance for c in cells):.1f} there; "
-        + "; ".join(f"{name}: {gap.shown(4)}" for name, gap in places.items()),
-        leads=places,
+        places,
+        judged={"": verdict if cells else NOT_RUN},
+        told=f"{len(cells) - near} cells are further away; if both did the same, chance alone "
+        f"would put {sum(c.chance for c in cells):.1f} there; {listed(places, 4)}",
     )
     others = [cell for cell in cells if cell.meets != PROGRAM]
     leads = {cell.name: cell.printed for cell in others}
-    yield _claim(
+    yield Claim(
         "Elsewhere ours equals print",
         TABLES,
         leads,
-        verdicts={cell.name: HOLDS if cell.meets == PRINT else FAILS for cell in others},
+        judged={cell.name: HOLDS if cell.meets == PRINT else FAILS for cell in others},
     )
 
 

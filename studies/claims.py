@@ -23,23 +23,31 @@ ABSTRACT = "abstract"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, where the paper makes it, its verdicts, and the numbers behind them."""
+    """A claim, where the paper makes it, and the leads that it is judged by.
+
+    By place; one place has no name. Verdicts are those of the leads if no others are `judged`.
+    """
 
     says: str
     where: str
-    verdicts: Mapping[str, str]
-    """By place; one place has no name."""
-    numbers: str
+    leads: Mapping[str, Lead]
+    words: str = ""
+    """What the numbers are."""
+    judged: Mapping[str, str] | None = None
+    told: str | None = None
+    """All that is said of the numbers, if not `words` and the leads."""
     authors: str = NOTHING
     """What is known of the authors' own code beside `program`."""
-    leads: Mapping[str, Lead] = field(default_factory=dict)
-    """The numbers behind the verdicts."""
     program: Mapping[str, Lead] = field(default_factory=dict)
     """The same numbers by the authors' own program, where it was run (`studies/authors.py`)."""
     slack: float = 0.0
-    """By how much a lead may be below zero for the claim to hold: of the program's verdicts."""
+    """By how much a lead may be below zero for the claim to hold."""
     decimals: int = 3
     column: str = PUBLISHED
+
+    @property
+    def verdicts(self) -> Mapping[str, str]:
+        return self._verdicts(self.leads) if self.judged is None else self.judged
 
     @property
     def verdict(self) -> str:
@@ -48,15 +56,24 @@ class Claim:
     @property
     def of_program(self) -> dict[str, str]:
         """Verdicts of the authors' program by place."""
-        allowed = {k: replace(gap, mean=gap.mean + self.slack) for k, gap in self.program.items()}
-        return by_place(allowed)
+        return self._verdicts(self.program)
+
+    def _verdicts(self, leads: Mapping[str, Lead]) -> dict[str, str]:
+        return {k: replace(gap, mean=gap.mean + self.slack).verdict for k, gap in leads.items()}
+
+    @property
+    def numbers(self) -> str:
+        if self.told is not None:
+            return self.told
+        numbers = listed(self.leads, self.decimals)
+        return f"{self.words}: {numbers}" if self.words and numbers else numbers
 
     @property
     def by_program(self) -> str:
         """Verdict and numbers of the authors' program."""
         said = [self.authors] if self.authors != NOTHING else []
         if self.program:
-            numbers = listed(dict(self.program), self.decimals)
+            numbers = listed(self.program, self.decimals)
             said.insert(0, f"**{joined(self.of_program)}**: {numbers}")
         return "; ".join(said) or NOTHING
 
@@ -161,8 +178,9 @@ def joined(verdicts: Mapping[str, str]) -> str:
     return f"holds only for {', '.join(groups[HOLDS])}; {'; '.join(rest)}"
 
 
-def listed(leads: dict[str, Lead], decimals: int = 3, times: float = 1.0) -> str:
-    return "; ".join(f"{name}: {found.shown(decimals, times)}" for name, found in leads.items())
+def listed(leads: Mapping[str, Lead], decimals: int = 3, times: float = 1.0) -> str:
+    shown = {name: found.shown(decimals, times) for name, found in leads.items()}
+    return "; ".join(f"{name}: {numbers}" if name else numbers for name, numbers in shown.items())
 
 
 def section(claims: Sequence[Claim]) -> str:

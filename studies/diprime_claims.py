@@ -13,7 +13,6 @@ from studies.claims import (
     OURS,
     Claim,
     Lead,
-    by_place,
     lead,
     listed,
 )
@@ -191,13 +190,7 @@ def _rivals(table: pd.DataFrame, rival: str, names: Sequence[str], where: str) -
         }
     decimals = 2 if names is REGRESSION else 3
     return Claim(
-        f"DiPriMe and its variants lead {rival}",
-        where,
-        by_place(found),
-        listed(found, decimals),
-        leads=found,
-        program=program,
-        decimals=decimals,
+        f"DiPriMe and its variants lead {rival}", where, found, program=program, decimals=decimals
     )
 
 
@@ -206,7 +199,7 @@ def _ours(table: pd.DataFrame, rival: str, names: Sequence[str], where: str) -> 
     decimals = 2 if names is REGRESSION else 3
     says = f"DiPriMe and its variants lead {rival}"
     numbers = listed(found, decimals)
-    return Claim(says, where, by_place(found), numbers, leads=found, column=OURS)
+    return Claim(says, where, found, told=numbers, column=OURS)
 
 
 def _by_set(table: pd.DataFrame, names: Sequence[str], method: str, rival: str) -> dict[str, Lead]:
@@ -224,9 +217,8 @@ def _without_privacy(one: pd.DataFrame, two: pd.DataFrame) -> Claim:
     return Claim(
         "Without privacy median forests are below random forests",
         "Tables 1 and 2",
-        by_place(found),
-        f"RF less median forest: {listed(found)}",
-        leads=found,
+        found,
+        "RF less median forest",
     )
 
 
@@ -247,10 +239,11 @@ def _target_matters(table: pd.DataFrame) -> Claim:
     return Claim(
         "DiPriMe does as well as DiPriMeExp where RF and ERT are near, else worse",
         "Table 1",
-        verdicts,
-        f"lead of DiPriMeExp; near: ERT within {NEAR_ALIKE:.0%} of RF, as well: within "
-        f"{AS_WELL:.0%} of the error; {listed(found, 2)}",
-        leads=found,
+        found,
+        judged=verdicts,
+        words=f"lead of DiPriMeExp; near: ERT within {NEAR_ALIKE:.0%} of RF, as well: within "
+        f"{AS_WELL:.0%} of the error",
+        decimals=2,
     )
 
 
@@ -265,9 +258,8 @@ def _little_to_choose(table: pd.DataFrame) -> Claim:
     return Claim(
         f"There is little to choose between the variants (here: {LITTLE:g})",
         "Table 2",
-        verdicts,
-        listed(found) or NOTHING,
-        leads=found,
+        found,
+        judged=verdicts,
     )
 
 
@@ -292,9 +284,8 @@ def _with_epsilon(table: pd.DataFrame | None, plain: pd.DataFrame) -> list[Claim
         Claim(
             "DP-ERT and DP-DF stay behind DiPriMe even as epsilon grows",
             "Figure 2",
-            by_place(found),
-            f"lead of DiPriMe at epsilon {top:g}: {listed(found)}",
-            leads=found,
+            found,
+            f"lead of DiPriMe at epsilon {top:g}",
         ),
         _meets(table, plain, top),
     ]
@@ -310,9 +301,9 @@ def _meets(table: pd.DataFrame, plain: pd.DataFrame, top: float) -> Claim:
     return Claim(
         f"As epsilon grows they meet forests without privacy (here: {LITTLE:g})",
         "Figure 2",
-        {title: gap.within(LITTLE) for title, gap in found.items()},
-        f"less RF at epsilon {top:g}: {listed(found)}",
-        leads=found,
+        found,
+        f"less RF at epsilon {top:g}",
+        judged={title: gap.within(LITTLE) for title, gap in found.items()},
     )
 
 
@@ -345,14 +336,12 @@ def _worse_at_most(
             found[method] = lead(1e3 * (errors[most] - errors[best]))
             best_at.append(f"{method}: {best:g}")
     if not found:
-        return Claim(says, where, {}, NOTHING)
+        return Claim(says, where, {})
     return Claim(
         says,
         where,
-        by_place(found),
-        f"{noun} {most:g} less the best of the smaller ones ({'; '.join(best_at)}), {UNITS}: "
-        f"{listed(found, 2)}",
-        leads=found,
+        found,
+        f"{noun} {most:g} less the best of the smaller ones ({'; '.join(best_at)}), {UNITS}",
         program=program or {},
         decimals=2,
     )
@@ -385,16 +374,10 @@ def _more_trees(table: pd.DataFrame | None) -> Claim:
 def _flip_at_small_epsilon(table: pd.DataFrame | None) -> Claim:
     says, where = "At small epsilon DiPriMeFlip falls behind DiPriMeExp", "Figure 1 (c)"
     if table is None or table.empty:
-        return Claim(says, where, {}, NOTHING)
+        return Claim(says, where, {})
     least = float(table["epsilon"].min())
     gap = lead(1e3 * (_at(table, PAID[1], epsilon=least) - _at(table, PAID[0], epsilon=least)))
-    return Claim(
-        says,
-        where,
-        by_place({"": gap}),
-        f"error of Flip less Exp at epsilon {least:g}: {gap.shown(2)}",
-        leads={"": gap},
-    )
+    return Claim(says, where, {"": gap}, f"error of Flip less Exp at epsilon {least:g}")
 
 
 def _large_rho(table: pd.DataFrame | None) -> list[Claim]:
@@ -414,9 +397,8 @@ def _large_rho(table: pd.DataFrame | None) -> list[Claim]:
             Claim(
                 f"A large rho leaves too little for the means: {method.split(',')[0]}",
                 figure,
-                by_place(found),
-                f"error at rho {high:g} less {low:g}: {listed(found, 2)}",
-                leads=found,
+                found,
+                f"error at rho {high:g} less {low:g}",
             )
         )
     return made
@@ -432,11 +414,10 @@ def _all_rows(folds: pd.DataFrame | None, every: pd.DataFrame | None) -> Claim:
     return Claim(
         "The best depth is larger if trees share all rows",
         "Figure 5",
-        by_place(found),
-        f"best depth on all rows less on folds, split by split: {listed(found, 1)}"
+        found,
+        told=f"best depth on all rows less on folds, split by split: {listed(found, 1)}"
         if found
         else NOTHING,
-        leads=found,
     )
 
 
@@ -452,18 +433,16 @@ def _balance(table: pd.DataFrame | None) -> list[Claim]:
         Claim(
             "Median splits leave fewer leaves nearly empty than DP-ERT, DP-RF and DP-DF",
             f"{ABSTRACT}; Figure 3",
-            by_place(emptier),
-            f"part of the leaves with at most {edge} of the rows: {_shares(leaves.mean())}; less "
-            f"DiPriMe's: {listed(emptier, 2)}",
-            leads=emptier,
+            emptier,
+            f"part of the leaves with at most {edge} of the rows: {_shares(leaves.mean())}; "
+            "less DiPriMe's",
         ),
         Claim(
             "Median splits are more even than random ones",
             f"{ABSTRACT}; Figure 4",
-            by_place({"": (even := lead(nodes["DiPriMe"] - nodes["DP-ERT"]))}),
+            {"": lead(nodes["DiPriMe"] - nodes["DP-ERT"])},
             "part of the nodes that send a quarter to three quarters left: "
-            f"{_shares(nodes.mean()[['DiPriMe', 'DP-ERT']])}; difference: {even.shown(2)}",
-            leads={"": even},
+            f"{_shares(nodes.mean()[['DiPriMe', 'DP-ERT']])}; difference",
         ),
     ]
 

@@ -9,7 +9,6 @@ import pandas as pd
 
 from studies.claims import (
     ABSTRACT,
-    NOTHING,
     OURS,
     PUBLISHED,
     Claim,
@@ -157,18 +156,17 @@ def _comparable(table: pd.DataFrame) -> Iterator[Claim]:
             yield Claim(
                 f"FET is comparable to pooled extra-trees in {words} (not {NEAR_SKLEARN:g} below)",
                 f"{ABSTRACT}; section 4.2, Table 2",
-                by_place(found),
-                f"{method} less ET: {listed(plain)}",
-                leads=plain,
+                plain,
+                f"{method} less ET",
+                judged=by_place(found),
                 column=column,
             )
             if measure == "accuracy":
                 yield Claim(
                     "FET is even better than pooled extra-trees on some sets",
                     "section 4.2, Table 2",
-                    by_place(plain),
-                    f"{method} less ET: {listed(plain)}",
-                    leads=plain,
+                    plain,
+                    f"{method} less ET",
                     column=column,
                 )
 
@@ -182,9 +180,9 @@ def _close(table: pd.DataFrame, says: str, beside: str, method: str, column: str
     return Claim(
         f"{says} is close to FET (not {BELOW_PAPER:g} below), at epsilon {LOUDEST:g}",
         f"{ABSTRACT}; section 4.2, Table 2",
-        by_place(found),
-        f"{method} less FET: {listed(plain)}; printed: {printed}",
-        leads=plain,
+        plain,
+        judged=by_place(found),
+        told=f"{method} less FET: {listed(plain)}; printed: {printed}",
         column=column,
     )
 
@@ -213,9 +211,9 @@ def _stable(table: pd.DataFrame) -> list[Claim]:
             Claim(
                 says,
                 "section 4.2, Table 2",
-                by_place({"": found}),
-                f"deviation of {first[0]} less {second[0]}: {said}; printed: {printed}",
-                leads={"": lead(gaps)},
+                {"": lead(gaps)},
+                judged=by_place({"": found}),
+                told=f"deviation of {first[0]} less {second[0]}: {said}; printed: {printed}",
             )
         )
     return made
@@ -225,7 +223,7 @@ def _grows(figure: pd.DataFrame, what: str) -> Claim:
     """Accuracy at the largest value less that at the smallest, all else the method's own."""
     says, where = f"Accuracy grows with the number of {VARIED[what]}", "Figure 3"
     if figure.empty:
-        return Claim(says, where, {}, NOTHING)
+        return Claim(says, where, {})
     found = {}
     for (name, method), part in figure.groupby(["data", "method"]):
         mine = varied(part, what)
@@ -233,7 +231,7 @@ def _grows(figure: pd.DataFrame, what: str) -> Claim:
         wide = mine.pivot_table(index="seed", columns=what, values="accuracy")
         if low != high:
             found[f"{name}, {method}"] = lead(wide[high] - wide[low])
-    return Claim(says, where, by_place(found), listed(found), leads=found)
+    return Claim(says, where, found)
 
 
 def _settles(figure: pd.DataFrame, what: str, says: str) -> Claim:
@@ -248,9 +246,9 @@ def _settles(figure: pd.DataFrame, what: str, says: str) -> Claim:
     return Claim(
         f"{says} (FET, not {NEAR_SKLEARN:g})",
         "section 4.3, Figure 3",
-        verdicts,
-        f"{VARIED[what].split(' ')[0]} {steps}, the last less the one before: {listed(found)}",
-        leads=found,
+        found,
+        f"{VARIED[what].split(' ')[0]} {steps}, the last less the one before",
+        judged=verdicts,
     )
 
 

@@ -15,10 +15,8 @@ from studies.claims import (
     RELEASED,
     Claim,
     Lead,
-    by_place,
     clustered,
     lead,
-    listed,
 )
 from studies.gubler_fits import AS_PRINTED, AS_RELEASED
 
@@ -98,10 +96,8 @@ def _saving(mixture: pd.DataFrame, words: str) -> Claim:
     return Claim(
         "Saving budget is consistently more accurate than plain",
         "section 4.2, Figures 3 to 5",
-        by_place(found),
-        listed(found, 1),
-        _authors(words),
-        leads=found,
+        found,
+        authors=_authors(words),
         program={f"p = {p:g}": clustered(part, authors.DRAW) for p, part in program.groupby("p")}
         if len(program)
         else {},
@@ -129,9 +125,8 @@ def _with_features(mixture: pd.DataFrame, words: str) -> Claim:
     return Claim(
         "The gain grows with the number of features",
         "section 4.2, Figure 3",
-        by_place({"": found}),
-        f"gain at p = {many} less gain at p = {few}: {found.shown(1)}",
-        leads={"": found},
+        {"": found},
+        f"gain at p = {many} less gain at p = {few}",
         program=_of_program(program, ["split", "rho"]),
         decimals=1,
         column=words,
@@ -151,9 +146,9 @@ def _with_depth(mixture: pd.DataFrame, words: str) -> Claim:
     return Claim(
         "The gain grows with the depth",
         "section 4.2, Figure 3",
-        {"": _of_enough(found)},
-        f"gain at depth {DEEP} less gain at depth {SHALLOW}: {found.shown(1)}",
-        leads={"": found},
+        {"": found},
+        f"gain at depth {DEEP} less gain at depth {SHALLOW}",
+        judged={"": _of_enough(found)},
         program=_of_program(program, authors.DRAW),
         decimals=1,
         column=words,
@@ -184,9 +179,7 @@ def _above_local(mixture: pd.DataFrame, words: str) -> Claim:
     return Claim(
         "Beyond a small epsilon it passes one site's own tree",
         "section 4.2, Figures 3 to 5",
-        by_place(rows),
-        listed(rows, 1),
-        leads=rows,
+        rows,
         program=_of_program(program, authors.DRAW),
         decimals=1,
         column=words,
@@ -213,9 +206,8 @@ def _correlation(mixture: pd.DataFrame, words: str) -> Claim:
     return Claim(
         "Beside the trees without privacy it does better at high correlation",
         "section 4.2, Figures 3 to 5",
-        by_place({"": found}),
-        f"gap to the pooled tree at high less at low correlation: {found.shown(1)}",
-        leads={"": found},
+        {"": found},
+        "gap to the pooled tree at high less at low correlation",
         program=_of_program(program, ["split", "p"]),
         decimals=1,
         column=words,
@@ -232,9 +224,8 @@ def _plain_below_local(mixture: pd.DataFrame) -> Claim:
     return Claim(
         "Without saving it is often below one site's own tree",
         "section 4.2, Figures 3 to 5",
-        by_place(found),
-        f"local less plain: {listed(found, 1)}",
-        leads=found,
+        found,
+        "local less plain",
         program=_of_program((theirs[authors.LOCAL] - theirs[authors.PLAIN]).dropna(), authors.DRAW)
         if len(theirs)
         else {},
@@ -250,9 +241,8 @@ def _regularizes(mixture: pd.DataFrame, words: str) -> Claim:
     return Claim(
         f"Noise regularizes: above the pooled tree at correlation {HIGH_RHO:g}",
         "section 4.2, Figures 3 to 5",
-        by_place(found),
-        f"at epsilon {REACHES_LOCAL_BY:g} and above: {listed(found, 1)}",
-        leads=found,
+        found,
+        f"at epsilon {REACHES_LOCAL_BY:g} and above",
         decimals=1,
         column=words,
     )
@@ -289,14 +279,7 @@ def _of_shares(shares: pd.DataFrame) -> Iterator[Claim]:
         by_run = [shares[mine & part].groupby("seed")["accuracy"].mean() for part in (good, ~good)]
         found = lead(POINTS * (by_run[0] - by_run[1]))
         numbers = f"mean of the better shares less that of the others: {found.shown(1)}"
-        yield Claim(
-            says,
-            "section 3.6, Figure 2",
-            by_place({"": found}),
-            numbers,
-            leads={"": found},
-            column=column,
-        )
+        yield Claim(says, "section 3.6, Figure 2", {"": found}, told=numbers, column=column)
 
 
 METHOD_ORDER = ["plain", "saving", AS_PRINTED, AS_RELEASED, "defaults", "local", "centralised"]

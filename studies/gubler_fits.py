@@ -230,8 +230,6 @@ def on_mixture(
     return {name: found[name] for name in ("accuracy", "spent")}
 
 
-
-
 def _without_privacy(drawn: Drawn, depth: int, local: bool) -> float:
     from sklearn.tree import DecisionTreeClassifier
 

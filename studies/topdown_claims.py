@@ -11,7 +11,6 @@ import pandas as pd
 from studies import authors
 from studies.claims import (
     ABSTRACT,
-    NOTHING,
     OURS,
     PUBLISHED,
     Claim,
@@ -19,7 +18,6 @@ from studies.claims import (
     by_place,
     clustered,
     lead,
-    listed,
 )
 from studies.pages import Line, curves, evenly, left_out, level, line, repeats
 from studies.topdown_fits import BASELINES, LOADERS
@@ -223,9 +221,8 @@ def _less_sent(table: pd.DataFrame) -> Iterator[Claim]:
         yield Claim(
             "LocalRNM significantly reduces communication",
             f"{ABSTRACT}; section 3",
-            by_place(found),
-            f"part of NoisyCounts' {what} a split that it saves: {listed(found, 2)}",
-            leads=found,
+            found,
+            f"part of NoisyCounts' {what} a split that it saves",
             column=column,
         )
 
@@ -260,11 +257,10 @@ def _leaf_share(table: pd.DataFrame) -> list[Claim]:
         found = _by(pairs(table, "leaf_fraction", middle, edge), "name")
         made.append(
             Claim(
-                f"Accuracy suffers if leaves get {'little' if edge == low else 'nearly all'}",
+                f"Accuracy suffers if leaves get {('little' if edge == low else 'nearly all')}",
                 "Figures 1 and 4",
-                by_place(found),
-                f"leaf share {middle:g} less {edge:g}: {listed(found)}",
-                leads=found,
+                found,
+                f"leaf share {middle:g} less {edge:g}",
             )
         )
     decay = _by(pairs(table, "budget", "decay", "even"), "name")
@@ -272,9 +268,8 @@ def _leaf_share(table: pd.DataFrame) -> list[Claim]:
         Claim(
             "The decaying budget is more accurate than the even one",
             "section 3, Figure 1",
-            by_place(decay),
-            f"decay less even: {listed(decay)}",
-            leads=decay,
+            decay,
+            "decay less even",
         )
     )
     fall = pairs(table, "leaf_fraction", middle, low)
@@ -285,9 +280,8 @@ def _leaf_share(table: pd.DataFrame) -> list[Claim]:
             Claim(
                 "With little for leaves, the decaying budget suffers more than the even one",
                 "Figure 1",
-                by_place(found),
-                f"loss from {middle:g} to {low:g}, decay less even: {listed(found)}",
-                leads=found,
+                found,
+                f"loss from {middle:g} to {low:g}, decay less even",
             )
         )
     return made
@@ -298,13 +292,7 @@ def _more_epsilon(table: pd.DataFrame, lines: Mapping[str, str]) -> Claim:
     low, high = float(table["alpha"].min()), float(table["alpha"].max())
     three = table[table["method"].isin(lines.values())]
     found = _by(pairs(three, "alpha", high, low), "name")
-    return Claim(
-        "Accuracy grows with epsilon",
-        "Figure 2",
-        by_place(found),
-        f"epsilon {high:g} less {low:g}: {listed(found)}",
-        leads=found,
-    )
+    return Claim("Accuracy grows with epsilon", "Figure 2", found, f"epsilon {high:g} less {low:g}")
 
 
 def gaps(tables: Tables, alpha: float) -> pd.DataFrame:
@@ -332,10 +320,10 @@ def _converges(tables: Tables) -> Claim:
     return Claim(
         f"All three meet the tree without noise as epsilon grows (not {CLOSE:g} below)",
         "Figure 2",
-        met,
-        f"epsilon {top:g} less no noise: {listed(found)}",
-        f"SingleMachine on mnist, {authors}",
-        leads=found,
+        found,
+        f"epsilon {top:g} less no noise",
+        judged=met,
+        authors=f"SingleMachine on mnist, {authors}",
     )
 
 
@@ -376,9 +364,7 @@ def _order(table: pd.DataFrame, compared: Sequence[tuple[str, str, str]]) -> lis
             found = _by(by_run, "name")
             program = authors.wang("value", *PROGRAMS[says], BY_PROGRAM) if says in PROGRAMS else {}
             verdicts = by_place(found)
-            made.append(
-                Claim(says, "Figure 2", verdicts, listed(found), leads=found, program=program)
-            )
+            made.append(Claim(says, "Figure 2", found, judged=verdicts, program=program))
     return made
 
 
@@ -386,7 +372,7 @@ def _above_its_tree(tables: Tables, name: str) -> Claim:
     says, where = f"On {name} noise makes better trees, for some epsilon", "Figure 2"
     table = tables["curves"][tables["curves"]["name"] == name]
     if table.empty:
-        return Claim(says, where, {}, NOTHING)
+        return Claim(says, where, {})
     found = {}
     for words, method in THREE.items():
         best = lead([])
@@ -396,7 +382,7 @@ def _above_its_tree(tables: Tables, name: str) -> Claim:
             if gap.n and (best.n == 0 or gap.mean > best.mean):
                 best = gap
         found[words] = best
-    return Claim(says, where, by_place(found), f"at the best epsilon: {listed(found)}", leads=found)
+    return Claim(says, where, found, "at the best epsilon")
 
 
 # ------------------------------------------------------------------------------- Figures 3 and 6
@@ -410,9 +396,8 @@ def _sizes(table: pd.DataFrame, value: str, where: str) -> list[Claim]:
         Claim(
             f"More training rows give better {words} accuracy",
             where,
-            by_place(found),
-            f"{high:g} less {low:g} of the rows: {listed(found)}",
-            leads=found,
+            found,
+            f"{high:g} less {low:g} of the rows",
         )
     ]
 
@@ -420,12 +405,12 @@ def _sizes(table: pd.DataFrame, value: str, where: str) -> list[Claim]:
 def _variance(table: pd.DataFrame) -> Claim:
     says, where = "Fewer rows scatter more", "Figure 3"
     if table.empty or table["seed"].nunique() < 2:
-        return Claim(says, where, {}, NOTHING)
+        return Claim(says, where, {})
     keys = ["name", "method", "alpha", "fraction"]
     spread = table.groupby(keys, sort=False)["test"].std(ddof=1).unstack("fraction")
     found = lead(spread[spread.columns.min()] - spread[spread.columns.max()])
     words = "sample deviation of the smallest less the largest part"
-    return Claim(says, where, by_place({"": found}), f"{words}: {found.shown()}", leads={"": found})
+    return Claim(says, where, {"": found}, f"{words}")
 
 
 def _small_parts(tables: Tables) -> Claim:
@@ -433,7 +418,7 @@ def _small_parts(tables: Tables) -> Claim:
     says = "On bank, small parts do better with noise than without (NoisyCounts)"
     table, plain = tables["training_size"], tables["size_baselines"]
     if table.empty or plain.empty:
-        return Claim(says, "Figure 3", {}, NOTHING)
+        return Claim(says, "Figure 3", {})
     table = table[(table["name"] == "bank") & table["method"].str.startswith("noisy counts")]
     plain = plain[(plain["name"] == "bank") & (plain["method"] == "without noise")]
     base = plain.set_index(["fraction", "seed"])["test"]
@@ -442,23 +427,22 @@ def _small_parts(tables: Tables) -> Claim:
         rows = part.set_index(["fraction", "seed"])
         gap = rows["test"] - base.reindex(rows.index)
         found[f"{fraction:g} of the rows"] = lead(gap.groupby("seed").mean())
-    return Claim(says, "Figure 3", by_place(found), listed(found) or NOTHING, leads=found)
+    return Claim(says, "Figure 3", found)
 
 
 # -------------------------------------------------------------------------------------- Figure 5
 def _shapes(table: pd.DataFrame, lines: Mapping[str, str]) -> list[Claim]:
     low, high = float(table["alpha"].min()), float(table["alpha"].max())
     made = []
-    for value in ("depth", "leaves"):
+    for value, words in (("depth", "levels"), ("leaves", "leaves")):
         renamed = table[table["method"].isin(lines.values())].assign(test=lambda t, v=value: t[v])
         found = _by(pairs(renamed, "alpha", high, low), "name")
         made.append(
             Claim(
-                f"Trees have fewer {'levels' if value == 'depth' else value} at a smaller epsilon",
+                f"Trees have fewer {words} at a smaller epsilon",
                 "Figure 5",
-                by_place(found),
-                f"epsilon {high:g} less {low:g}: {listed(found, 1)}",
-                leads=found,
+                found,
+                f"epsilon {high:g} less {low:g}",
             )
         )
     wide = table.pivot_table(index=["name", "seed", "alpha"], columns="method", values="depth")
@@ -472,9 +456,8 @@ def _shapes(table: pd.DataFrame, lines: Mapping[str, str]) -> list[Claim]:
                 Claim(
                     says,
                     "Figure 5",
-                    by_place(found),
-                    f"depth of {first} less {second}: {listed(found, 1)}",
-                    leads=found,
+                    found,
+                    f"depth of {first} less {second}",
                     program=authors.wang("depth", *PROGRAMS[says], BY_PROGRAM),
                     decimals=1,
                 )

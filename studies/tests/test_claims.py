@@ -63,7 +63,7 @@ def test_verdicts_over_places_name_them():
 
 
 def test_the_table_of_claims_has_every_column():
-    text = section([Claim("says", "Table 1", {"": HOLDS}, "+0.1", "0.9")])
+    text = section([Claim("says", "Table 1", {}, judged={"": HOLDS}, told="+0.1", authors="0.9")])
     assert "| says | Table 1 | as published | **holds** | +0.1 | 0.9 |" in text
 
 
