@@ -223,7 +223,7 @@ class Sums(ABC):
 
     @abstractmethod
     def tables(self, query: Selecting, features: Sequence[int]) -> IntArray:
-        """(f, 256, C) the sums from which split scores are computed."""
+        """(f, B, C) the sums from which split scores are computed."""
 
     def integers(self, query: Summed, unit: int) -> IntArray:
         """The query's exact integers, flat, in units of 1 / `unit`."""

@@ -66,7 +66,7 @@ from hedgerow.privacy.queries import (
     SurfaceGradients,
 )
 from hedgerow.privacy.study import Study
-from hedgerow.schema.arrays import N_CODES, IntArray, Words
+from hedgerow.schema.arrays import IntArray, Words
 from hedgerow.schema.candidates import Grids
 from hedgerow.schema.regions import Fold, HeldOut, Region
 from hedgerow.schema.schema import Schema
@@ -252,10 +252,7 @@ class AnsweringElsewhere(Sums):
         of_all = query.scoring.score is Score.BALANCE
         statistic: Statistic = Count() if of_all else ClassCounts(len(schema.classes or ()))
         sum_query = SumQuery(query.region, statistic, by, query.fraction)
-        counts = self._rows.sums([(sum_query, 1)])[0].reshape(sum_query.shape)
-        tables = np.zeros((len(features), N_CODES, statistic.channels), np.int64)
-        tables[:, : by.n_cells] = counts
-        return tables
+        return self._rows.sums([(sum_query, 1)])[0].reshape(sum_query.shape)
 
     def _bounds(self, query: BoundQuery, counts: IntArray, unit: int) -> IntArray:
         shape = counts_for(query, self._rows.schema).shape

@@ -56,9 +56,9 @@ def file_kind(path: Path) -> str:
 
 
 def open_file(path: Path) -> RowTable:
-    if file_kind(path) not in READERS:
+    if file_kind(path) not in FILE_READERS:
         raise DataError(f"{path.name!r} is no {KINDS_IN_WORDS}; convert it to one.")
-    return READERS[file_kind(path)](path)
+    return FILE_READERS[file_kind(path)](path)
 
 
 class Csv(RowTable):
@@ -218,7 +218,7 @@ def _batches_of(file: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return ipc_file.schema, (ipc_file.get_batch(k) for k in range(ipc_file.num_record_batches))
 
 
-READERS: dict[str, Callable[[Path], RowTable]] = {
+FILE_READERS: dict[str, Callable[[Path], RowTable]] = {
     **dict.fromkeys((".csv", ".tsv"), Csv),
     ".xlsx": Excel,
     **dict.fromkeys((".parquet", ".pq"), Parquet),
@@ -231,7 +231,7 @@ class Files(RowTable):
 
     def __init__(self, where: str, paths: Sequence[Path]) -> None:
         self.where = where
-        files = sorted(path for path in paths if file_kind(path) in READERS)
+        files = sorted(path for path in paths if file_kind(path) in FILE_READERS)
         if not files:
             raise DataError(f"{where} holds no {KINDS_IN_WORDS}; put some there.")
         self._tables = [open_file(file) for file in files]
