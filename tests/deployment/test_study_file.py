@@ -177,6 +177,7 @@ TIMING = "[timing]"
         ("version = 1", "", r"version is missing; add it"),
         ("delta = 1e-6", "dalta = 1e-6", r"line 22: privacy.dalta is no entry of a study"),
         (SITES[1], SITES[1][:-1], r"line 33: site.1.key is '.*'; let .hedgerow study invite. w"),
+        (SITES[1], "", r"toml: keys are still missing; `hedgerow study invite` gets them"),
         (SITES[1], SITES[0], r"line 33: site.1.key stands above already; everybody needs a key"),
         (SITES[1], "00" * 64, r"line 33: site.1.key is no key that anybody can hold alone"),
         (TIMING, f"[sum]\nthreshold = 9\n{TIMING}", r"line 40: threshold is 9 and colluders is"),

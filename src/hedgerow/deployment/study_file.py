@@ -250,6 +250,8 @@ class StudyFile:
     def checked(cls, content: dict[str, Any], path: Path, text: str = "") -> Self:
         """From parsed content; `text` is searched for lines."""
         try:
+            if _lacks_keys(content):
+                raise ParameterError("keys are still missing; `hedgerow study invite` gets them.")
             whole = {"sum": {}, "timing": {}, **content}
             schema = content.get("schema")
             if isinstance(schema, dict) and set(schema) == {"file"}:  # before anything is hashed
@@ -392,6 +394,13 @@ class StudyFile:
     @property
     def timing(self) -> Timing:
         return Timing(**self.content["timing"])
+
+
+def _lacks_keys(content: dict[str, Any]) -> bool:
+    """Whether the sites have yet to be invited, as in a new study."""
+    sites = content.get("site")
+    roles = [content.get("coordinator"), *(sites if isinstance(sites, list) else [])]
+    return any(isinstance(role, dict) and role.get("key") == "" for role in roles)
 
 
 def _entries_of(content: dict[str, Any]) -> Entries:
