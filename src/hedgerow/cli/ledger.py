@@ -19,47 +19,38 @@ LedgerPath = Annotated[Path, typer.Argument(help="Read a ledger file, or a site'
 @app.command()
 def show(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
     """Show every limit, approval, fit and round, and the total."""
-    lines = _lines(path)
+    if path.is_dir():
+        from hedgerow.deployment.site_ledger import told_ledger
+
+        lines = list(told_ledger(path))
+    else:
+        from hedgerow.methods.ledger import Ledger, describe_event
+
+        ledger = Ledger(path)
+        lines = [describe_event(number, event) for number, event in ledger.events()]
+        lines.append(ledger.total().summary)
     if json:
         say_json({"ledger": str(path), "lines": lines})
     else:
         tell("\n".join(lines[-1:] if quiet else lines))
 
 
-def _lines(path: Path) -> list[str]:
-    """One line per entry, and the total last."""
-    if path.is_dir():
-        from hedgerow.deployment.site_ledger import told_ledger
-
-        return list(told_ledger(path))
-    from hedgerow.methods.ledger import Ledger
-    from hedgerow.methods.ledger import describe_event as told_of_fits
-
-    ledger = Ledger(path)
-    entries = [told_of_fits(number, event) for number, event in ledger.events()]
-    return [*entries, ledger.total().summary]
-
-
 @app.command()
 def verify(path: LedgerPath, json: Json = False, quiet: Quiet = False) -> None:
     """Verify every hash link, signature and sum, and the rollback anchor."""
-    words = _verify(path)
+    if path.is_dir():
+        from hedgerow.deployment.site_ledger import verified_ledger
+
+        words = verified_ledger(path)
+    else:
+        from hedgerow.methods.ledger import Ledger
+
+        total = Ledger(path).verify()
+        words = f"{total.summary}; {total.place}: all links, signatures and sums are ok."
     if json:
         say_json({"ledger": str(path), "right": True, "words": words})
     elif not quiet:
         tell(words)
-
-
-def _verify(path: Path) -> str:
-    """Describes what was verified; raises if any check fails."""
-    if path.is_dir():
-        from hedgerow.deployment.site_ledger import verified_ledger
-
-        return verified_ledger(path)
-    from hedgerow.methods.ledger import Ledger
-
-    total = Ledger(path).verify()
-    return f"{total.summary}; {total.place}: all links, signatures and sums are ok."
 
 
 @app.command()

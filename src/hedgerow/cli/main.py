@@ -11,27 +11,15 @@ from hedgerow.cli.console import run_guarded, tell
 from hedgerow.errors import ParameterError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-app.command()(demo.demo)
-app.command()(project.new)
-app.command()(project.rehearse)
-app.add_typer(schema.app, name="schema")
-app.command()(fit.fit)
-app.command()(fit.select)
-app.command()(models.predict)
-app.command()(models.show)
-app.command()(models.compare)
-app.command()(models.explain)
-app.command()(models.evaluate)
-app.command()(fit.plan)
-app.command()(models.export)
-app.command()(models.serve)
-app.command()(models.report)
-app.command()(models.sign)
-app.command()(models.verify)
-app.command()(models.audit)
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(site.app, name="site")
-app.add_typer(study.app, name="study")
+COMMANDS = (
+    *(demo.demo, project.new, project.rehearse, fit.fit, fit.select, models.predict, models.show),
+    *(models.compare, models.explain, models.evaluate, fit.plan, models.export, models.serve),
+    *(models.report, models.sign, models.verify, models.audit),
+)
+for command in COMMANDS:
+    app.command()(command)
+for group in (schema, ledger, site, study):
+    app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
 
 
 def _version(is_wanted: bool) -> None:

@@ -215,9 +215,6 @@ def evaluate(
         tell(result if quiet else f"{result}\n\n{result.privacy_}")
 
 
-# `hedgerow export` and `hedgerow report`: a model for other programs and for people.
-
-
 def export(
     model: ModelPath,
     to: Annotated[

@@ -201,11 +201,10 @@ def _missing_lifetime(state: StateFolder, study: Study, rules: SitePolicy) -> It
 
 
 def _pays(state: StateFolder, study: Study, rules: SitePolicy) -> bool:
-    try:
+    with suppress(HedgerowError):
         _require_budget(state, study, rules)
-    except HedgerowError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _missing_pins(
@@ -390,12 +389,11 @@ def close(state: StateFolder, name: str, audit: Audit) -> str:
 
 def study_of_model(state: StateFolder, model: Path) -> Path:
     """The approved study that a model file names."""
-    signatures = model_file.open_document(model).get("signed") or {}
+    name = (model_file.open_document(model).get("signed") or {}).get("study")
     for folder in state.study_folders():
-        if folder.study_file.exists():
-            study = StudyFile.read(folder.study_file).study
-            if study.hash.hex() == signatures.get("study"):
-                return folder.study_file
+        file = folder.study_file
+        if file.exists() and StudyFile.read(file).study.hash.hex() == name:
+            return file
     raise ParameterError(
         f"{model} is of no study that was approved here; give the study file with --study."
     )
