@@ -223,21 +223,19 @@ class PrivateEstimator(CommonParameters):
         self, rows: TrainingRows
     ) -> tuple[Sequence[Held], Circumstances, HeldOutDraws | None]:
         """What answers for each site, the circumstances of the run, and the held-out draws."""
-        study, by_person = rows.study, rows.persons_declared
-        if rows.engine is None:
+        study, by_person, held_out = rows.study, rows.persons_declared, None
+        holders: list[Held]
+        if rows.engine is not None:
+            self.data_report_, holders = rows.engine.report, [rows.engine]
+        else:
             warn_of_time(study.n_sites, rows.most_rounds)
             self.data_report_ = report_of(rows.parts, study.schema, rows.label)
-        else:
-            self.data_report_ = rows.engine.report
-        if not study.schema.unconfirmed:
-            warn_of(self.data_report_.complaints)
-        holders: list[Held] = [rows.engine] if rows.engine else []
-        held_out = None
-        if rows.engine is None:
             draws = draws_of_sites(study)
             pairs = zip(rows.parts, draws, strict=True)
             holders = [Rows(part, study.schema, own) for part, own in pairs]
             held_out = held_out_draws(study, rows.names, draws, by_person)
+        if not study.schema.unconfirmed:
+            warn_of(self.data_report_.complaints)
         circumstances = Circumstances(
             found_sites=rows.found_sites,
             persons_declared=by_person,

@@ -41,6 +41,7 @@ MAX_DRY_RUN_ROWS = constant(100_000, unit="rows of a dry run; more tell little m
 OWN_METHODS = ("BoostedTrees", "Forest", "Tree")
 """Our own methods: the best in most measured tables, the one with fewest rounds, a readable one."""
 BY_RULE = "It was the best on most real data of so many columns; made-up rows cannot tell."
+MADE_UP = "rows made up from the schema"
 NOTHING_HELPS = (
     "nothing beats a model without columns on the proxy: ask for fewer columns, more records or a "
     "larger epsilon."
@@ -243,6 +244,7 @@ def plan(
         advice = _advice(best, first, measure, by_rule is not None)
     else:
         advice = f"With {n} records at epsilon {epsilon:g} {NOTHING_HELPS}"
+    source = "the rows you named, public as you said" if proxy_rows else MADE_UP
     return Plan(
         estimator=best,
         epsilon=epsilon,
@@ -250,17 +252,11 @@ def plan(
         n=n,
         n_sites=n_sites,
         measure=measure,
-        proxy_rows=f"{_source(proxy_rows)}, {chosen[0].rows} of them",
+        proxy_rows=f"{source}, {chosen[0].rows} of them",
         advice=f"{advice} {_from_so_many(fewest, epsilon)}",
         fewest=fewest,
         trials=(*first, *others),
         latency=latency,
-    )
-
-
-def _source(proxy_rows: object) -> str:
-    return (
-        "the rows you named, public as you said" if proxy_rows else "rows made up from the schema"
     )
 
 
