@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hedgerow.errors import UnsupportedQuery
 from hedgerow.methods.blocks import private_bins
 from hedgerow.methods.blocks.cut_points import DeclaredCuts, MergedCuts, QuantileCuts, SplitContext
 from hedgerow.methods.blocks.flow import run
-from hedgerow.methods.blocks.iterative_hessian import HessianCuts, even_runs, refine_runs
+from hedgerow.methods.blocks.iterative_hessian import HessianCuts, even_starts, refine_starts
 from hedgerow.methods.blocks.private_bins import bins_of_equal_mass, by_target_rate, quantile_runs
 from hedgerow.methods.blocks.public_grids import fine_cells, fine_schema, finer_schema, thin_cells
 from hedgerow.methods.blocks.tables import Tables, consistent
@@ -307,20 +308,20 @@ def test_a_hessian_histogram_is_charged_at_a_sixteenth_of_a_leaf_query():
 
 def test_the_iterative_hessian_finds_a_crowd_near_zero():
     """Nine of ten records lie in the lowest thousandth of the range."""
-    runs = even_runs(SKEWED, 32)
+    starts = even_starts(SKEWED, 32)
     edges = (SKEWED.low, *SKEWED.edges, SKEWED.high)
 
-    def hessians(runs):
+    def hessians(starts):
         shares = []
-        for first, end in runs:
+        for first, end in pairwise(starts):
             low, high = edges[first], edges[end]
             crowd = 0.9 * max(min(high, 1e3) - low, 0.0) / 1e3
             shares.append(1e4 * (crowd + 0.1 * (high - low) / 1e6))
         return np.array(shares)
 
-    assert sum(edges[end] <= 1e3 for _, end in runs) == 0
+    assert sum(edges[end] <= 1e3 for end in starts[1:]) == 0
     for _ in range(5):
-        runs = refine_runs(SKEWED, runs, hessians(runs), 32)
-        assert [a for a, _ in runs[1:]] == [b for _, b in runs[:-1]]
-    assert len(runs) >= 32
-    assert sum(edges[end] <= 1.1e3 for _, end in runs) >= 4
+        starts = refine_starts(SKEWED, starts, hessians(starts), 32)
+        assert all(first < end for first, end in pairwise(starts))
+    assert len(starts) > 32
+    assert sum(edges[end] <= 1.1e3 for end in starts[1:]) >= 4
