@@ -41,6 +41,7 @@ from studies.boosted_fits import (
     CANDIDATE_TREES,
     CANDIDATES,
     DATASETS,
+    DEFAULT,
     DEFAULT_SETS,
     DEPTH,
     EPSILONS,
@@ -259,6 +260,8 @@ def _with_repeats(splits: range) -> Iterator[Cell]:
         yield from _weight_cells(split, (0.5, 0.1))
     for split in splits[:FIGURE_SPLITS]:
         yield from figure_cells(split)
+    for split in splits:
+        yield from _everywhere(DEFAULT, split)  # by which a plan prefers it for many columns
     for split in splits:
         yield from _everywhere(LOCAL_BASELINE, split, EVERY_RECORD)
         yield from _weight_cells(split, (1.0, 0.25, 0.75))

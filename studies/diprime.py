@@ -40,6 +40,7 @@ from studies.diprime_fits import (
     K,
     fit,
     fit_on_all_rows,
+    fit_over_sites,
     fit_selecting,
     parts,
 )
@@ -284,6 +285,7 @@ GRID_DEPTHS, GRID_SIZES = tuple(range(2, 11)), (1, 4, 7, 10, 13, 16, 19, 22, 25,
 GRID_EPSILONS, GRID_RHOS = (3.0, 10.0, 30.0, 100.0), (0.2, 0.5, 0.8)
 """The paper's, of Figures 1, 7 and 8; of rho its ends and its middle."""
 QUICK_SETS = ("parkinsons", "banknote", "wall_robot")
+OF_SITES = ("banknote", "wall_robot", "higgs_18k")
 SELECTION_SPLITS = {
     "MedianForest": 40,
     "MultiwayForest": 34,
@@ -328,11 +330,22 @@ def full_grids() -> dict[str, Grid]:
     return {
         "selections": (fit_selecting, selection_cells(ALONE, AMONG_SUMS)),
         "certified": (fit_selecting, selection_cells(NO_MORE)),
+        "sites": (fit_over_sites, site_cells()),
         "balance": (parts, balance),
         **curve_grids(),
         "table2": (fit, tabled(CLASSIFICATION, every)),
         "table1": (fit, tabled(REGRESSION, [m for m in every if m != "DP-DF"])),
     }
+
+
+def site_cells() -> list[Cell]:
+    """Of docs/proofs/selection.md: medians by selections of each site, and by noisy tables."""
+    names = "seed", "data", "delta", "sites", "split"
+    ways = ((1, "grid"), (PARTIES, "grid"), (PARTIES, "table"))
+    return [
+        dict(zip(names, (seed, data, delta, *way), strict=True))
+        for data, delta, seed, way in product(OF_SITES, (0.0, 1e-6), splits(SPLITS), ways)
+    ]
 
 
 def selection_cells(*prices: str) -> list[Cell]:

@@ -388,6 +388,16 @@ def fit_on_all_rows(
     return {"score": fit_and_score(method, setting, rows, seed, folds=False)}
 
 
+def fit_over_sites(
+    seed: int, data: str, delta: float, sites: int, split: consul.MedianSplit
+) -> Mapping[str, float]:
+    """Our forest with all rows at one site, or divided among five."""
+    rows = halves(data, seed)
+    setting = Setting(data, EPSILON[rows.is_regression], 1, 0, Fraction(RHO), K, delta)
+    name = "ours" if sites == 1 else OVER_SITES
+    return {"score": score(train(name, MedianForest(split=split), setting, rows, seed), rows)}
+
+
 OCCUPANCY_EDGES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
 LEFT_EDGES = (0.0, 0.05, 0.25, 0.4, 0.6, 0.75, 0.95, 1.0)
 
