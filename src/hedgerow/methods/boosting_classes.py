@@ -141,7 +141,7 @@ class SmoothedBoost(Method):
         size += surfaces.largest(scale, loss.outputs)
         if loss.outputs > 1:
             return size
-        return size + curves.largest(scale, self._model_bytes(scale, loss)) * curves.ROUNDS
+        return size + curves.size_of_step(scale, self._model_bytes(scale, loss)) * curves.ROUNDS
 
     def _model_bytes(self, scale: Scale, loss: Loss) -> int:
         tests = self.max_depth + DEEPER  # one for each level

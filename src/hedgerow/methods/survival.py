@@ -137,7 +137,7 @@ class SurvivalBoost(classes.SmoothedBoost):
         both = max(2 * times + 2, scale.columns * scale.cells)  # counts of times, and of all cells
         size += Size.of_step(2, integers=both, bytes=edges + scale.bins_bytes)
         size += scale.tables(channels=2, shared_bytes=edges)
-        step = curves.largest(scale, NUMBER * 2 * times + model)
+        step = curves.size_of_step(scale, NUMBER * 2 * times + model)
         groups = (len(RISK_CUTS) + 1) * 2 * (GROUP_TIMES + 1)
         size += step * STACK_ROUNDS + Size.of_step(integers=groups, bytes=edges + model) * 3
         trees = scale.trees(self.trees_per_round, leaves, channels=2, shared_bytes=edges + model)

@@ -312,7 +312,7 @@ def stack(
     return Stacking(weights[:-1], float(weights[-1] * start.constant), canonical(spread[:-1]))
 
 
-def largest(scale: Scale, shared_bytes: int) -> Size:
+def size_of_step(scale: Scale, shared_bytes: int) -> Size:
     """One Newton step, at a model of some bytes."""
     dimension = scale.columns + 1
     channels = dimension * (dimension + 3) // 2
