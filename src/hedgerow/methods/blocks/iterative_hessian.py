@@ -34,7 +34,7 @@ from hedgerow.schema.grids import Grid
 from hedgerow.schema.regions import EVERYONE
 from hedgerow.schema.schema import Schema
 
-Part = tuple[float, int, int]
+CellRun = tuple[float, int, int]
 """The mass of a bin, its first cell, and the cell after its last."""
 
 
@@ -143,7 +143,7 @@ def even_starts(grid: Grid, n_bins: int) -> list[int]:
 def refine_starts(grid: Grid, starts: list[int], mass: FloatArray, n_bins: int) -> list[int]:
     """Algorithm 2 for one feature: merge light bins to the right, halve heavy ones, fill up."""
     enough, first, held = max(float(mass.sum()), 0.0) / n_bins, starts[0], 0.0
-    parts, single_cells = list[Part](), list[Part]()
+    parts, single_cells = list[CellRun](), list[CellRun]()
     for end, m in zip(starts[1:], mass.tolist(), strict=True):
         held += m
         if held >= enough or end == grid.missing:
@@ -157,7 +157,7 @@ def refine_starts(grid: Grid, starts: list[int], mass: FloatArray, n_bins: int) 
     return [*sorted(first for _, first, _ in single_cells + parts), grid.missing]
 
 
-def _halves(grid: Grid, part: Part) -> list[Part]:
+def _halves(grid: Grid, part: CellRun) -> list[CellRun]:
     """Cut at the edge nearest to its middle; a single cell stays whole."""
     mass, first, end = part
     inside = np.array(grid.edges[first : end - 1])
