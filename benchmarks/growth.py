@@ -122,8 +122,9 @@ CURVES: dict[tuple[str, str], tuple[Work, tuple[int, ...], tuple[int, ...]]] = {
     ("classes", "default boosted classifier, 20,000 x 10"): (
         *(lambda n: boosted(20_000, 10, n), (2, 4, 8, 16), (2, 4)),
     ),
-    ("trees", "default boosted classifier, 20,000 x 30"): (
-        *(lambda n: boosted(20_000, 30, n_estimators=n), (50, 200, 800), (4, 8)),
+    ("trees", "extra-trees of depth 20, 20,000 x 30"): (
+        lambda n: of_classes(hr.ExtraTreesClassifier, 20_000, n_estimators=n),
+        *((5, 20, 80), (2, 4)),
     ),
     ("rows", "5 extra-trees of depth 20, 30 columns"): (
         *(lambda n: of_classes(hr.ExtraTreesClassifier, n, n_estimators=5), MANY, FEW),
