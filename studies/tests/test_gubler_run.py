@@ -12,7 +12,7 @@ from hedgerow.methods import gubler
 from hedgerow.methods.blocks.flow import run
 from hedgerow.methods.gubler import HistogramTree
 from hedgerow.privacy.accounting.budget import DPModel, Measure
-from hedgerow.privacy.ledger.charges import Charge, MemoryLedger, worst_total
+from hedgerow.privacy.ledger.charges import Charge, MemoryLedger
 from hedgerow.privacy.pricing import priced
 from hedgerow.privacy.queries import Answer, Binning, BoundQuery, ClassCounts, SumQuery, Whole
 from studies.gubler_fits import (
@@ -27,7 +27,7 @@ from studies.gubler_fits import (
     published_saving,
 )
 from studies.simulation import InTheClear, Sites, no_limit, study_of, train
-from support.worlds import TWO, federation, sample, site_rows, study
+from support.worlds import TWO, federation, sample, site_rows, study, worst_total
 
 PARTY = np.arange(400) % 5
 

@@ -45,7 +45,9 @@ def test_a_new_project_has_all_files_and_each_is_what_its_reader_expects(project
         assert any(
             Path(name).match(p.strip("/")) for p in (project / ".gitignore").read_text().split()
         )
-    with pytest.raises(ParameterError, match=r"key is ''"):
+    with pytest.raises(
+        ParameterError, match="keys are still missing; `hedgerow study invite` gets them"
+    ):
         StudyFile.read(project / "study/study.toml")
     refused = RUN.invoke(app, ["new", str(project)])
     assert "is not empty" in str(refused.exception)

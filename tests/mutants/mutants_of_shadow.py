@@ -126,8 +126,8 @@ SELECTIONS: Final = (
     Mutant(
         "scores of a choice count what is outside its node",
         "data/sums.py",
-        "    index = rows.select(query.region)\n    if is_of_target(query):\n",
-        "    index = rows.select(query.region[:-1])\n    if is_of_target(query):\n",
+        "    index, cells = rows.select(query.region), max(",
+        "    index, cells = rows.select(query.region[:-1]), max(",
         GATE,
     ),
     Mutant(
