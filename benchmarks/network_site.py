@@ -17,7 +17,7 @@ from hedgerow.data.reading.encoding import Encoded
 from hedgerow.data.rows import Rows, public_draws
 from hedgerow.federation.client import Client
 from hedgerow.federation.site_store import SiteStore
-from hedgerow.federation.transports.https import Caller, client_context
+from hedgerow.federation.transports.caller import Caller, client_context
 from hedgerow.federation.transports.socket import SocketListener
 from hedgerow.methods.boosting_classes import BoostedTreesClassifier
 from hedgerow.methods.method import Method

@@ -32,8 +32,9 @@ from hedgerow.errors import ParameterError
 from hedgerow.federation.client import refusal_code
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.transports import https as limited
+from hedgerow.federation.transports.caller import Caller, client_context
 from hedgerow.federation.transports.certificates import Authority
-from hedgerow.federation.transports.https import Caller, HttpsExchange, client_context
+from hedgerow.federation.transports.https import HttpsExchange
 from hedgerow.secagg.keys import Identity, Roster
 from hedgerow.secagg.server import Coordinator
 from support.effort import LONG

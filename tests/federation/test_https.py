@@ -18,21 +18,14 @@ import pytest
 from hedgerow.errors import EngineLost, ParameterError
 from hedgerow.federation.exchange import Quorum
 from hedgerow.federation.transports import certificates
+from hedgerow.federation.transports.caller import HUNG_UP, MESSAGE, PATH, address_of, client_context
 from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
     accept_certificate,
     new_key,
 )
-from hedgerow.federation.transports.https import (
-    HUNG_UP,
-    MESSAGE,
-    MOST_SITE_CONNECTIONS,
-    PATH,
-    HttpsExchange,
-    address_of,
-    client_context,
-)
+from hedgerow.federation.transports.https import MOST_SITE_CONNECTIONS, HttpsExchange
 from hedgerow.secagg.keys import Identity
 from support.effort import LONG
 from support.faults import free_port

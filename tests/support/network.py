@@ -28,6 +28,7 @@ from hedgerow.federation.journal import TRANSCRIPT, FileJournal, Journal
 from hedgerow.federation.secure_sites import SecureSites
 from hedgerow.federation.server import Server
 from hedgerow.federation.transcript import Transcript
+from hedgerow.federation.transports.caller import Caller, client_context
 from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
@@ -36,7 +37,7 @@ from hedgerow.federation.transports.certificates import (
     key_bytes,
     new_key,
 )
-from hedgerow.federation.transports.https import Caller, HttpsExchange, client_context
+from hedgerow.federation.transports.https import HttpsExchange
 from hedgerow.methods.base import PrivateEstimator
 from hedgerow.methods.training import Circumstances, train
 from hedgerow.privacy.ledger.charges import MemoryLedger

@@ -40,6 +40,7 @@ from hedgerow.deployment.run_folder import RunFolder
 from hedgerow.deployment.site_state import StateFolder
 from hedgerow.errors import EngineLost, ParameterError
 from hedgerow.federation.audit_log import Audit
+from hedgerow.federation.transports.caller import address_of
 from hedgerow.federation.transports.certificates import (
     Authority,
     Request,
@@ -50,7 +51,6 @@ from hedgerow.federation.transports.certificates import (
     load_key,
     new_key,
 )
-from hedgerow.federation.transports.https import address_of
 from hedgerow.privacy.ledger.store import make_private, write_private
 from hedgerow.secagg.encoding import digest
 from hedgerow.secagg.keys import spoken_words

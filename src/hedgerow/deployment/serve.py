@@ -21,7 +21,7 @@ from hedgerow.deployment.site_state import DataPlace, StateFolder, StudyFolder, 
 from hedgerow.errors import HedgerowError
 from hedgerow.federation.audit_log import LOG, Audit, AuditLine, ignore_line, reason_of
 from hedgerow.federation.daemon import Daemon, note_quietly
-from hedgerow.federation.transports.https import Caller, client_context
+from hedgerow.federation.transports.caller import Caller, client_context
 from hedgerow.federation.transports.socket import SocketListener
 from hedgerow.privacy.accounting.budget import DPModel
 from hedgerow.privacy.study import Study
