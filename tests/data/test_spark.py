@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 
@@ -14,6 +15,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.data.engines.clusters import OnSpark
+from hedgerow.data.reading.encoding import encode
 
 sql = pytest.importorskip("pyspark.sql", reason="Spark is installed by `make test-artifacts`")
 pytestmark = [pytest.mark.network, pytest.mark.slow]
@@ -83,6 +85,20 @@ def test_a_model_is_the_same_although_an_executor_was_killed(model, frame, monke
     assert model.fit(frame, target="y").model_ == here
     assert killed
     assert len(rounds) >= 2
+
+
+def test_records_keep_their_numbers_in_whatever_order_a_partition_is_read_again(spark):
+    """A lost partition behind a shuffle comes in the order in which its parts arrive."""
+    backwards, rows = FRAME[::-1], []
+    for part in (FRAME, backwards):
+        frame = spark.createDataFrame(pa.Table.from_pandas(part, preserve_index=False)).coalesce(1)
+        (row,) = OnSpark(frame, SCHEMA, "y")._cells.select("cells").collect()
+        rows.append(pickle.loads(row[0]))
+    assert len(rows[0].y) == len(FRAME)
+    np.testing.assert_array_equal(rows[0].codes, rows[1].codes)
+    np.testing.assert_array_equal(rows[0].y, rows[1].y)
+    unsorted = [encode(part, SCHEMA, target="y").codes for part in (FRAME, backwards)]
+    assert not np.array_equal(*unsorted)  # negative control
 
 
 def kill_an_executor():

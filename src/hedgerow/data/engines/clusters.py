@@ -4,7 +4,7 @@ Each worker reads its partitions with the reader that all sources use. A `Keeper
 holds the cells and keeps raw scores between rounds: an actor of Dask, or an object of a Python
 process of Spark, which reuses them. If a worker is lost, its partitions are read again and a new
 keeper receives the whole public model; the sums do not change, because they are sums of integers.
-The data frame must yield the same rows whenever it is read.
+The data frame must yield the same rows whenever it is read, in any order.
 
 The site's secret is sent to the workers, which belong to the site: folds are drawn there.
 """
@@ -184,7 +184,8 @@ class OnSpark(InKeepers):
         columns = [f"`{name.replace('`', '``')}`" for name in (*schema.columns, *outcome)]
         rows = frame.selectExpr(*columns, f"spark_partition_id() AS {PARTITION}")
         encode_part = partial(_encode_part, schema=schema, target=target, names=names)
-        self._keep(rows.mapInArrow(encode_part, CELLS))
+        # Numbers of records follow their order, which a shuffle may change when it is read again.
+        self._keep(rows.sortWithinPartitions(*columns).mapInArrow(encode_part, CELLS))
         counts = self._cells.select("place", "counts").collect()
         self._keepers = sorted(place for place, _ in counts)
         totals = [np.frombuffer(part, np.int64) for _, part in counts]
