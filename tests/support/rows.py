@@ -189,6 +189,10 @@ class FrameOfSpark:
             ]
         )
 
+    def sortWithinPartitions(self, *quoted: str) -> FrameOfSpark:
+        names = [(name[1:-1].replace("``", "`"), "ascending") for name in quoted]
+        return FrameOfSpark([part.sort_by(names) for part in self.parts])
+
     def mapInArrow(self, function: Any, schema: str) -> FrameOfSpark:
         names = [column.split()[0] for column in schema.split(", ")]
         carried = cloudpickle.dumps(function)  # as it travels to executors
